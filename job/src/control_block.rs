@@ -89,7 +89,7 @@ struct Header {
 }
 
 /// Bytes of one rank in one round of an exchange.
-const SLOT_BYTES: usize = 4096;
+pub const SLOT_BYTES: usize = 4096;
 
 /// A view of the shared memory, which is never unmapped.
 #[derive(Clone, Copy, Debug)]
@@ -243,18 +243,13 @@ impl ControlBlock {
         futex::wait(&self.header().generation.waits, ticket, limit);
     }
 
-    /// Bytes per rank and round.
-    pub const fn slot_bytes() -> usize {
-        SLOT_BYTES
-    }
-
     fn slot(&self, round: u32, rank: u32) -> *mut u8 {
         assert!(rank < self.ranks);
         let set = (round & 1) as usize * self.ranks as usize;
         (self.base + Self::slots_offset(self.ranks) + (set + rank as usize) * SLOT_BYTES) as *mut u8
     }
 
-    /// Writes `bytes` (at most [`ControlBlock::slot_bytes`]) to the slot of `rank`, the caller.
+    /// Writes `bytes` (at most [`SLOT_BYTES`]) to the slot of `rank`, the caller.
     pub fn write_slot(&self, round: u32, rank: u32, bytes: &[u8]) {
         assert!(bytes.len() <= SLOT_BYTES);
         // SAFETY: the slot has room. Nobody reads it before the barrier of this round: readers of

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
-use super::control_block::ControlBlock;
+use super::control_block::SLOT_BYTES;
 use super::control_socket::RankMessage;
 use super::job::Job;
 use super::leave::{exiting, Inside};
@@ -98,7 +98,7 @@ impl Job {
     fn in_rounds(&self, length: usize, mut one: impl FnMut(u32, std::ops::Range<usize>)) {
         let mut start = 0;
         loop {
-            let end = (start + ControlBlock::slot_bytes()).min(length);
+            let end = (start + SLOT_BYTES).min(length);
             one(self.round.fetch_add(1, Ordering::Relaxed), start..end);
             start = end;
             if start == length {

@@ -121,7 +121,7 @@ fn hosts(mut bytes: &[u8]) {
     let is_name = |name: &String| (1..=255).contains(&name.len()) && !name.starts_with('-');
     assert!(names.len() <= 1 << 20 && names.iter().all(is_name));
     if let Some((layout, hosts)) = hosts::place_ranks(&names, ranks, most, choice as u32 >> 3) {
-        assert_eq!((layout.size(), layout.hosts() as usize), (ranks, hosts.len()));
+        assert_eq!((layout.size, layout.hosts as usize), (ranks, hosts.len()));
     }
 }
 
@@ -137,13 +137,8 @@ fn message(bytes: &[u8]) {
     };
     assert_eq!(AgentMessage::decode(&message.encode()), Some(message.clone()));
     match message {
-        AgentMessage::Start {
-            ranges,
-            nbrhd_max,
-            todo,
-            ..
-        } => layout(ranges, nbrhd_max, todo),
-        AgentMessage::Join { ranges, nbrhd_max, .. } => layout(ranges, nbrhd_max, Vec::new()),
+        AgentMessage::Start { layout, todo, .. } => self::layout(&layout, todo),
+        AgentMessage::Join { layout, .. } => self::layout(&layout, Vec::new()),
         AgentMessage::Gather { round, length, parts } => {
             let layout = JobLayout::from_hosts(&[0, 1, 0, 2], 0).unwrap();
             if let Ok(Some(parts)) = Gather::default().add(round, length, parts, 3) {
@@ -156,17 +151,14 @@ fn message(bytes: &[u8]) {
 }
 
 /// The layout of a job, and the hosts that the receiver starts.
-fn layout(ranges: Vec<RankRange>, nbrhd_max: u32, todo: Vec<Host>) {
-    let Some(layout) = JobLayout::new(ranges, nbrhd_max) else {
-        return;
-    };
-    for rank in [0, layout.size() / 2, layout.size() - 1] {
-        assert!(layout.host_of(rank) < layout.hosts());
-        assert!((layout.nbrhd_of(rank) as usize) < layout.leaders().len());
+fn layout(layout: &JobLayout, todo: Vec<Host>) {
+    for rank in [0, layout.size / 2, layout.size - 1] {
+        assert!(layout.host_of(rank) < layout.hosts);
+        assert!((layout.nbrhd_of(rank) as usize) < layout.leaders.len());
     }
-    let on_hosts = (0..layout.hosts().min(64)).map(|host| layout.ranks_on(host).len());
-    assert!(on_hosts.sum::<usize>() <= layout.size() as usize);
-    let _ = branches(&layout, 0, todo);
+    let on_hosts = (0..layout.hosts.min(64)).map(|host| layout.ranks_on(host).len());
+    assert!(on_hosts.sum::<usize>() <= layout.size as usize);
+    let _ = branches(layout, 0, todo);
 }
 
 /// Messages of a process manager.

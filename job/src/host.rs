@@ -31,8 +31,7 @@ impl HostState {
             token: self.token,
             cpus: self.cpus,
             relayed: self.relayed,
-            ranges: self.layout.ranges().to_vec(),
-            nbrhd_max: self.layout.nbrhd_max(),
+            layout: self.layout.clone(),
             variables,
         }
     }

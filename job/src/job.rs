@@ -10,6 +10,7 @@ use super::control_socket::{self, RankMessage};
 use super::host::{HostState, RankMemory};
 use super::layout::JobLayout;
 use super::{JobError, Nbrhd, StartOptions};
+use gasnet_conduit::config;
 use gasnet_sys::mem::AnonMemory;
 use gasnet_sys::process::{self, Pid};
 
@@ -57,10 +58,9 @@ impl Job {
             layout: host_state.layout.clone(),
             pid: process::pid(),
             token: host_state.token,
-            cpus: if options.cores > 0 {
-                options.cores
-            } else {
-                host_state.cpus
+            cpus: match config::get().get(&config::HOST_CORES) {
+                0 => host_state.cpus,
+                cores => cores,
             },
             control: host_state.control,
             round: AtomicU32::new(0),
@@ -89,7 +89,7 @@ impl Job {
 
     /// The number of ranks in the job.
     pub fn size(&self) -> u32 {
-        self.layout.size()
+        self.layout.size
     }
 
     /// The neighbourhood of this rank.
@@ -99,7 +99,7 @@ impl Job {
 
     /// The leader of each neighbourhood of the job, in the order of neighbourhoods.
     pub fn leaders(&self) -> &[u32] {
-        self.layout.leaders()
+        &self.layout.leaders
     }
 
     /// The neighbourhood of `rank`.
@@ -109,7 +109,7 @@ impl Job {
 
     /// The number of hosts in the job.
     pub fn host_count(&self) -> u32 {
-        self.layout.hosts()
+        self.layout.hosts
     }
 
     /// The host of `rank`.
@@ -166,16 +166,6 @@ impl Job {
     /// Memory that the ranks of this host share. One rank sets its size.
     pub fn host_memory(&self) -> &AnonMemory {
         &self.memory.host
-    }
-
-    /// Records the process of this rank, for [`Job::any_rank_is_stopped`].
-    pub(super) fn note_process(&self) {
-        self.status().process.store(self.pid as u32, Ordering::Relaxed);
-    }
-
-    /// Records whether this rank is frozen for a debugger.
-    pub(super) fn note_frozen(&self, frozen: bool) {
-        self.status().frozen.store(u32::from(frozen), Ordering::Relaxed);
     }
 
     /// Records that a thread of the library serves messages while the client's threads sleep.

@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use super::control_block::ControlBlock;
 use super::host::{HostState, RankMemory};
 use super::job::Job;
-use super::layout::JobLayout;
 use super::tree::message::AgentMessage;
 use super::{control_socket, environment, JobError, StartOptions};
 use gasnet_sys::mem::AnonMemory;
@@ -34,22 +33,21 @@ pub fn enter(
         token,
         cpus,
         relayed,
-        ranges,
-        nbrhd_max,
+        layout,
         variables,
     } = message
     else {
         return Ok(None);
     };
-    let Some(layout) = JobLayout::new(ranges, nbrhd_max).filter(|layout| rank < layout.size()) else {
+    if rank >= layout.size {
         return Ok(None);
-    };
+    }
     let [own_end, control, comm, segment, host_memory] = descriptors;
     let mut options = options.clone();
     environment::take_over(variables, &mut options)?;
     let host = layout.host_of(rank);
     let here = layout.ranks_on(host).len() as u32;
-    let control = ControlBlock::on(control.as_raw_fd(), layout.size(), here, relayed)
+    let control = ControlBlock::on(control.as_raw_fd(), layout.size, here, relayed)
         .map_err(|e| JobError::io("mapping the job control block", &e))?;
     control_socket::attach(own_end.as_fd());
     control_socket::check(own_end.as_raw_fd());

@@ -43,23 +43,21 @@ pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
     let HostPlan { layout, host, tree } = place;
     let here = host.map_or(0, |host| layout.ranks_on(host).len() as u32);
     let relayed = !tree.is_alone();
-    let program = are_fresh
-        .then(|| Program::of_this(options, layout.size()))
-        .transpose()?;
+    let program = are_fresh.then(|| Program::of_this(options, layout.size)).transpose()?;
     let control = match &program {
-        None => ControlBlock::create(layout.size(), here, relayed)
+        None => ControlBlock::create(layout.size, here, relayed)
             .map_err(|e| JobError::io("mapping the job control block", &e))?,
-        Some(program) => program.control_block(layout.size(), here, relayed)?,
+        Some(program) => program.control_block(layout.size, here, relayed)?,
     };
     let host_state = HostState {
         control,
-        token: tree.secret().token(),
+        token: tree.secret.token(),
         cpus: cpus::usable(),
         layout,
         host,
         relayed,
     };
-    if host_state.layout.size() == 1 && !relayed && !are_fresh {
+    if host_state.layout.size == 1 && !relayed && !are_fresh {
         let memory = nbrhd_memory(options, &host_memory(options)?)?;
         return Ok(Job::new(options, &host_state, 0, memory, None));
     }
@@ -68,7 +66,7 @@ pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
 
 /// A job on this host alone.
 fn alone(options: &StartOptions) -> Result<HostPlan, JobError> {
-    let layout = JobLayout::one_host(options.ranks, options.nbrhd_max)
+    let layout = JobLayout::from_hosts(&vec![0; options.ranks as usize], options.nbrhd_max)
         .ok_or_else(|| JobError::new("a job needs at least one rank"))?;
     Ok(HostPlan {
         layout,
@@ -99,7 +97,7 @@ impl<'a> Launch<'a> {
         // many unauthenticated peers as are kept, the memory of one neighbourhood, and some spare.
         let wanted = process::open_descriptors()
             + 3 * u64::from(here)
-            + 4 * tree.branches().len() as u64
+            + 4 * tree.branches.len() as u64
             + 2 * MAX_UNAUTHENTICATED as u64
             + 32;
         let descriptors = process::allow_descriptors(wanted).ok();
@@ -186,7 +184,7 @@ impl<'a> Launch<'a> {
             JobError::new(format!(
                 "{what} for rank {rank} of {} failed: {error}. Use fewer ranks, or raise the limits of \
                  processes and descriptors (ulimit -u, ulimit -n)",
-                self.host_state.layout.size()
+                self.host_state.layout.size
             ))
         };
         let (ours, theirs) = fd::seqpacket_pair().map_err(|e| at_rank("a socket", &e))?;

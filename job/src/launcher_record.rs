@@ -13,7 +13,7 @@ use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs;
 
-use super::options::{RANKS, RANKS_OF_JOB};
+use super::options::RANKS;
 use super::pmi::daemon;
 
 /// The variable: hashes of marks, or [`ANY_MANAGER`], then assignments.
@@ -99,7 +99,6 @@ pub(super) fn discard_inside() {
     };
     record.discard(&[]);
     env::remove_var(RECORD);
-    env::remove_var(RANKS_OF_JOB);
 }
 
 /// The job has read its variables: programs that its ranks start do not get those of the launcher.

@@ -14,27 +14,21 @@ pub struct RankRange {
 /// Most ranks of a job, which bounds the memory for a layout that another host sends.
 const SIZE_MAX: u32 = 1 << 24;
 
-/// Consecutive ranks of one neighbourhood.
-#[derive(Clone, Copy, Debug)]
-struct NbrhdRange {
-    first: u32,
-    nbrhd: u32,
-}
-
 /// The layout of a job. The ranks of a host are divided, in ascending order, into neighbourhoods of
 /// bounded size. Neighbourhoods are numbered by their first ranks.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobLayout {
-    size: u32,
-    hosts: u32,
+    pub size: u32,
+    pub hosts: u32,
     /// Most ranks in a neighbourhood; 0: no limit.
-    nbrhd_max: u32,
+    pub nbrhd_max: u32,
     /// Ascending, without gaps.
-    ranges: Vec<RankRange>,
-    /// Ascending, without gaps.
-    parts: Vec<NbrhdRange>,
+    pub ranges: Vec<RankRange>,
+    /// Consecutive ranks of one neighbourhood: the first rank and the neighbourhood. Ascending,
+    /// without gaps.
+    parts: Vec<(u32, u32)>,
     /// First ranks of the neighbourhoods, ascending.
-    leaders: Vec<u32>,
+    pub leaders: Vec<u32>,
 }
 
 impl JobLayout {
@@ -76,16 +70,6 @@ impl JobLayout {
         })
     }
 
-    /// All ranks on one host.
-    pub fn one_host(size: u32, nbrhd_max: u32) -> Option<Self> {
-        let all = RankRange {
-            first: 0,
-            count: size,
-            host: 0,
-        };
-        Self::new(vec![all], nbrhd_max)
-    }
-
     /// From the host of every rank, in the order of ranks.
     pub fn from_hosts(hosts: &[u32], nbrhd_max: u32) -> Option<Self> {
         let range = |(rank, &host): (usize, &u32)| RankRange {
@@ -96,27 +80,6 @@ impl JobLayout {
         Self::new(hosts.iter().enumerate().map(range).collect(), nbrhd_max)
     }
 
-    /// Number of ranks in the job.
-    pub fn size(&self) -> u32 {
-        self.size
-    }
-
-    /// Number of hosts in the job.
-    pub fn hosts(&self) -> u32 {
-        self.hosts
-    }
-
-    /// Most ranks in a neighbourhood; 0: no limit.
-    pub fn nbrhd_max(&self) -> u32 {
-        self.nbrhd_max
-    }
-
-    /// All ranges, ascending.
-    pub fn ranges(&self) -> &[RankRange] {
-        &self.ranges
-    }
-
-    /// The host of `rank`.
     pub fn host_of(&self, rank: u32) -> u32 {
         assert!(rank < self.size);
         self.ranges[self.ranges.partition_point(|range| range.first <= rank) - 1].host
@@ -128,26 +91,20 @@ impl JobLayout {
         here.flat_map(|range| range.first..range.first + range.count).collect()
     }
 
-    /// The first rank of each neighbourhood, ascending.
-    pub fn leaders(&self) -> &[u32] {
-        &self.leaders
-    }
-
-    /// The neighbourhood of `rank`.
     pub fn nbrhd_of(&self, rank: u32) -> u32 {
         assert!(rank < self.size);
-        self.parts[self.parts.partition_point(|part| part.first <= rank) - 1].nbrhd
+        self.parts[self.parts.partition_point(|(first, _)| *first <= rank) - 1].1
     }
 
     pub fn nbrhd(&self, number: u32) -> Nbrhd {
-        let ends = self.parts[1..].iter().map(|part| part.first).chain([self.size]);
-        let own = self.parts.iter().zip(ends).filter(|(part, _)| part.nbrhd == number);
-        Nbrhd::new(&own.flat_map(|(part, end)| part.first..end).collect::<Vec<_>>())
+        let ends = self.parts[1..].iter().map(|(first, _)| *first).chain([self.size]);
+        let own = self.parts.iter().zip(ends).filter(|((_, nbrhd), _)| *nbrhd == number);
+        Nbrhd::new(&own.flat_map(|((first, _), end)| *first..end).collect::<Vec<_>>())
     }
 }
 
 /// Divides the ranges into neighbourhoods. Returns their parts and their first ranks.
-fn divide(ranges: &[RankRange], hosts: u32, nbrhd_max: u32) -> (Vec<NbrhdRange>, Vec<u32>) {
+fn divide(ranges: &[RankRange], hosts: u32, nbrhd_max: u32) -> (Vec<(u32, u32)>, Vec<u32>) {
     let most = if nbrhd_max == 0 { u32::MAX } else { nbrhd_max };
     let (mut parts, mut leaders) = (Vec::with_capacity(ranges.len()), Vec::new());
     // By host: the neighbourhood that has room, and its number of ranks so far.
@@ -160,7 +117,7 @@ fn divide(ranges: &[RankRange], hosts: u32, nbrhd_max: u32) -> (Vec<NbrhdRange>,
                 (*nbrhd, *ranks) = (leaders.len() as u32, 0);
                 leaders.push(first);
             }
-            parts.push(NbrhdRange { first, nbrhd: *nbrhd });
+            parts.push((first, *nbrhd));
             let count = (most - *ranks).min(end - first);
             *ranks += count;
             first += count;
@@ -175,19 +132,19 @@ mod tests {
 
     /// The ranks of all neighbourhoods, checked against each rank's own neighbourhood.
     fn nbrhds(layout: &JobLayout) -> Vec<Vec<u32>> {
-        let numbers = 0..layout.leaders().len() as u32;
+        let numbers = 0..layout.leaders.len() as u32;
         let all: Vec<Vec<u32>> = numbers.map(|n| layout.nbrhd(n).ranks().collect()).collect();
         for (number, ranks) in (0..).zip(&all) {
-            assert_eq!(layout.leaders()[number as usize], ranks[0]);
+            assert_eq!(layout.leaders[number as usize], ranks[0]);
             assert!(ranks.iter().all(|&rank| layout.nbrhd_of(rank) == number));
         }
-        assert_eq!(all.iter().map(Vec::len).sum::<usize>(), layout.size() as usize);
+        assert_eq!(all.iter().map(Vec::len).sum::<usize>(), layout.size as usize);
         all
     }
 
     #[test]
     fn one_host_is_cut_into_neighbourhoods() {
-        let nbrhds = |most| nbrhds(&JobLayout::one_host(7, most).unwrap());
+        let nbrhds = |most| nbrhds(&JobLayout::from_hosts(&[0; 7], most).unwrap());
         assert_eq!(nbrhds(3), [vec![0, 1, 2], vec![3, 4, 5], vec![6]]);
         assert_eq!(nbrhds(0), [vec![0, 1, 2, 3, 4, 5, 6]]);
     }
@@ -195,7 +152,7 @@ mod tests {
     #[test]
     fn hosts_in_any_order() {
         let layout = JobLayout::from_hosts(&[1, 1, 0, 2, 2, 2, 1], 2).unwrap();
-        assert_eq!((layout.hosts(), layout.ranges().len()), (3, 4));
+        assert_eq!((layout.hosts, layout.ranges.len()), (3, 4));
         assert_eq!((layout.ranks_on(1), layout.host_of(6)), (vec![0, 1, 6], 1));
         assert_eq!(nbrhds(&layout), [vec![0, 1], vec![2], vec![3, 4], vec![5], vec![6]]);
     }

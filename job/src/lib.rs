@@ -47,12 +47,15 @@ mod stand_in;
 mod start_method;
 mod tree;
 
+use std::sync::atomic::Ordering;
+
 use error::refuse;
 pub use error::JobError;
 pub use exchange::on_idle_hook;
 pub use exit::{set_exit_hooks, ExitHooks};
 #[cfg(fuzzing)]
 pub use fuzz::TARGETS as FUZZ_TARGETS;
+use gasnet_sys::signal::AlternateStack;
 use gasnet_sys::{fd, process};
 pub use host::COMM_NAME;
 use job::JOB;
@@ -63,7 +66,6 @@ pub use options::{Count, Library, StartOptions, MAX_RANKS};
 pub use restart::restart;
 pub use shlex::split as shell_words;
 pub use signals::set_fault_note;
-pub use spawn::hosts;
 
 /// Starts the job that `options` describe. Returns in each rank, and never in the process that
 /// becomes the node agent. After an error there is no job: nothing was started, or what was started
@@ -73,15 +75,16 @@ pub fn start(options: &StartOptions) -> Result<&'static Job, JobError> {
         return Ok(job);
     }
     fd::open_standard_streams();
-    signals::prepare_stack();
+    // For this thread, and processes that it forks. Never removed.
+    let _ = AlternateStack::install();
     let job = JOB.get_or_init({
         let job = launch::launch(options)?;
         || job
     });
-    job.note_process();
+    job.status().process.store(process::pid() as u32, Ordering::Relaxed);
     gasnet_tools::freeze::set_hook(|frozen| {
         if let Some(job) = current() {
-            job.note_frozen(frozen);
+            job.status().frozen.store(u32::from(frozen), Ordering::Relaxed);
         }
     });
     leave::watch(job);

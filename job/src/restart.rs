@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 
-use super::options::{RANKS, RANKS_OF_JOB};
+use super::options::RANKS;
 use super::JobError;
 use gasnet_sys::process;
 
@@ -16,7 +16,6 @@ use gasnet_sys::process;
 pub fn restart(words: &[CString], ranks: u32) -> JobError {
     // As if the user had set it.
     env::set_var(RANKS, ranks.to_string());
-    env::remove_var(RANKS_OF_JOB);
     // A write error is reported when the program ends.
     let _ = process::flush_streams();
     let why = again(words);

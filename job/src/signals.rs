@@ -15,12 +15,13 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 
+use gasnet_conduit::config;
 use gasnet_tools::{backtrace, fatal, freeze, process as labels};
 
 use super::control_block::Phase;
 use super::exit;
 use super::job::{self, Job};
-use gasnet_sys::signal::{self, AlternateStack, Disposition};
+use gasnet_sys::signal::{self, Disposition};
 use gasnet_sys::{fd, process};
 
 /// Faults of the program.
@@ -36,19 +37,17 @@ const REQUESTS: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIG
 
 static REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// Gives this thread, and processes that it forks, an alternate signal stack.
-pub(super) fn prepare_stack() {
-    // Never removed.
-    let _ = AlternateStack::install();
-}
-
-/// Installs the handlers of a rank, except for signals that the options exclude.
+/// Installs the handlers of a rank, except for signals that `GASNET_NO_CATCH_SIGNAL` excludes.
 pub(super) fn install(job: &Job) {
     labels::set_proc(job.rank(), job.size());
     fatal::set_hook(abort_silently);
     // First, because the user may configure one of the signals below for a backtrace or a debugger.
     backtrace::init();
-    let wanted = |s: i32| !job.options.no_catch.contains(s) && signal::disposition(s) == Disposition::Default;
+    let excluded = config::get().get(&config::NO_CATCH_SIGNAL);
+    let is = |s: i32, disposition| {
+        excluded.as_ref().is_none_or(|excluded| !excluded.contains(s)) && signal::disposition(s) == disposition
+    };
+    let wanted = |s: i32| is(s, Disposition::Default);
     for s in FAULTS.into_iter().filter(|&s| wanted(s)) {
         signal::handle(s, on_fault, &[]);
     }
@@ -58,8 +57,8 @@ pub(super) fn install(job: &Job) {
     if wanted(libc::SIGQUIT) {
         signal::handle(libc::SIGQUIT, on_quit, &[]);
     }
-    let of_background = |s: i32| !job.options.no_catch.contains(s) && signal::disposition(s) == Disposition::Ignored;
-    for s in [libc::SIGINT, libc::SIGQUIT].into_iter().filter(|&s| of_background(s)) {
+    let of_background = [libc::SIGINT, libc::SIGQUIT].into_iter();
+    for s in of_background.filter(|&s| is(s, Disposition::Ignored)) {
         signal::handle(s, in_background, &[]);
     }
 }

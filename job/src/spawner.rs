@@ -4,7 +4,7 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::Path;
 
 use super::options::Library;
 use super::spawn::hosts;
@@ -154,7 +154,7 @@ pub fn suggested(library: &Library<'_>, starter: Starter, environment: impl Fn(&
     };
     let is_set = |name: &str| environment(name).is_some_and(|value| !value.is_empty());
     // In a Slurm step, srun would wait for processors that the step holds.
-    if starter == Starter::Launcher && is_set("SLURM_JOB_ID") && !is_in_step && on_path("srun").is_some() {
+    if starter == Starter::Launcher && is_set("SLURM_JOB_ID") && !is_in_step && on_path("srun") {
         return decision(Spawner::Pmi, "this is a Slurm allocation");
     }
     let own = library.launcher.filter(|_| starter == Starter::Launcher);
@@ -173,14 +173,13 @@ pub fn suggested(library: &Library<'_>, starter: Starter, environment: impl Fn(&
 /// Whether the launcher of a conduit's system is on the path.
 pub fn is_there(launcher: &SystemLauncher) -> bool {
     let mut programs = [Some(launcher.program), launcher.companion].into_iter().flatten();
-    programs.all(|program| on_path(program).is_some())
+    programs.all(on_path)
 }
 
-/// The path of a program.
-pub fn on_path(program: &str) -> Option<PathBuf> {
-    let path = process::search_path()?;
-    let mut files = env::split_paths(&path).map(|folder| folder.join(program));
-    files.find(|file| file.is_file())
+/// Whether a program is on the path.
+pub fn on_path(program: impl AsRef<Path>) -> bool {
+    let is_there = |folders| env::split_paths(&folders).any(|folder| folder.join(&program).is_file());
+    process::search_path().is_some_and(is_there)
 }
 
 #[cfg(test)]

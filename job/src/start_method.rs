@@ -6,8 +6,9 @@ use std::env;
 use std::ffi::OsString;
 
 use super::invitation::Invitation;
-use super::options::{is_verbose, Count, Library, Start, StartMethod, StartOptions, MAX_RANKS, RANKS, RANKS_OF_JOB};
-use super::pmi::{self, current, Membership};
+use super::options::{is_verbose, Count, Library, Start, StartMethod, StartOptions, MAX_RANKS, RANKS};
+use super::pmi::by_exchange::ByExchange;
+use super::pmi::{self, current, stream, Membership};
 use super::spawn::Contact;
 use super::spawner::{self, Decision, Spawner, Starter};
 use super::{launcher_record, refuse, JobError};
@@ -78,23 +79,17 @@ fn check_one_host(how: &Start) -> Result<(), JobError> {
     ))
 }
 
-/// The number of ranks in a form that users do not write.
-fn inherited(ranks: u32) -> String {
-    format!("+{ranks}")
-}
-
 /// Marks the number of ranks as this job's, for all programs that its ranks start, here and on
-/// other hosts.
+/// other hosts: a plus sign, which users do not write.
 fn mark_inherited(ranks: u32) {
     if env::var_os(RANKS).is_some() {
-        env::set_var(RANKS, inherited(ranks));
-        env::set_var(RANKS_OF_JOB, inherited(ranks));
+        env::set_var(RANKS, format!("+{ranks}"));
     }
 }
 
 /// Whether the number of ranks is inherited from the job that started this process.
 fn is_inherited() -> bool {
-    env::var_os(RANKS_OF_JOB).is_some_and(|of_job| env::var_os(RANKS) == Some(of_job))
+    env::var(RANKS).is_ok_and(|ranks| ranks.starts_with('+'))
 }
 
 /// The warning of a privileged process whose caller has set variables that it ignores.
@@ -197,10 +192,12 @@ fn check_spawnfn(selected: Option<&Decision>, library: &Library<'_>, is_set: boo
 /// Connects to the process manager, or the system of a conduit, that has started this process.
 /// Whether there is one.
 fn connect_manager(config: &Config, library: &Library<'_>) -> Result<bool, JobError> {
-    if let Some(manager) = pmi::detect_here(config.get(&config::PMI)).map_err(JobError::new)? {
+    let is_open = |descriptor| stream::is_socket(descriptor).is_ok();
+    let detected = pmi::detect(config.get(&config::PMI), |name| env::var(name).ok(), is_open);
+    if let Some(manager) = detected.map_err(JobError::new)? {
         current::set(pmi::connect(manager)?);
     } else if let Some(bootstrap) = library.bootstrap {
-        current::set(pmi::connect_by(bootstrap)?);
+        current::set(Box::new(ByExchange::connect(bootstrap)?));
     } else {
         return Ok(false);
     }

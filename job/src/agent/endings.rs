@@ -123,11 +123,6 @@ impl Agent<'_> {
     /// A rank in a message.
     fn name(&self, i: usize) -> String {
         let child = &self.setup.children[i];
-        format!(
-            "rank {} of {} (pid {})",
-            child.rank,
-            self.setup.layout.size(),
-            child.pid
-        )
+        format!("rank {} of {} (pid {})", child.rank, self.setup.layout.size, child.pid)
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::{Agent, BROKEN};
-use crate::control_block::ControlBlock;
+use crate::control_block::SLOT_BYTES;
 use crate::layout::JobLayout;
 use crate::tree::message::AgentMessage;
 
@@ -30,11 +30,10 @@ impl Gather {
         parts: RankParts,
         expected: usize,
     ) -> Result<Option<RankParts>, String> {
-        if length as usize > ControlBlock::slot_bytes() {
+        if length as usize > SLOT_BYTES {
             let hosts: Vec<u32> = parts.iter().map(|(host, _)| *host).take(8).collect();
             return Err(format!(
-                "hosts {hosts:?} sent {length} bytes per rank in exchange {round}, more than {}",
-                ControlBlock::slot_bytes()
+                "hosts {hosts:?} sent {length} bytes per rank in exchange {round}, more than {SLOT_BYTES}"
             ));
         }
         let (known_round, known_length) = *self.round.get_or_insert((round, length));
@@ -56,11 +55,11 @@ pub fn assemble(layout: &JobLayout, length: usize, parts: &RankParts) -> Option<
         return None;
     }
     let total = parts.iter().map(|(_, bytes)| bytes.len()).sum();
-    if (layout.size() as usize).checked_mul(length) != Some(total) {
+    if (layout.size as usize).checked_mul(length) != Some(total) {
         return None;
     }
     let mut all = Vec::with_capacity(total);
-    for range in layout.ranges() {
+    for range in &layout.ranges {
         let of_host = rest.get_mut(&range.host)?;
         let (front, behind) = of_host.split_at_checked(range.count as usize * length)?;
         all.extend(front);
@@ -72,14 +71,14 @@ pub fn assemble(layout: &JobLayout, length: usize, parts: &RankParts) -> Option<
 impl Agent<'_> {
     /// Number of hosts with ranks in this part of the job.
     fn hosts_here(&self) -> usize {
-        let below: usize = self.setup.tree.branches().iter().map(|b| b.hosts).sum();
+        let below: usize = self.setup.tree.branches.iter().map(|b| b.hosts).sum();
         below + usize::from(self.setup.host.is_some())
     }
 
     /// All ranks of this host have entered an exchange.
     pub(super) fn exchange_here(&mut self, round: u32, length: u32) {
         let Some(host) = self.setup.host else { return };
-        let length = length.min(ControlBlock::slot_bytes() as u32);
+        let length = length.min(SLOT_BYTES as u32);
         let mut bytes = vec![0; self.setup.children.len() * length as usize];
         if length > 0 {
             for (child, part) in self.setup.children.iter().zip(bytes.chunks_exact_mut(length as usize)) {
@@ -120,7 +119,7 @@ impl Agent<'_> {
         if self.setup.host.is_none() {
             return;
         }
-        if bytes.len() > self.setup.layout.size() as usize * ControlBlock::slot_bytes() {
+        if bytes.len() > self.setup.layout.size as usize * SLOT_BYTES {
             return self.broken("the result is too large");
         }
         self.setup.control.write_results(round, &bytes);
@@ -150,7 +149,7 @@ mod tests {
         assert!(gather.add(6, 0, vec![(0, vec![])], 3).unwrap().is_none());
         let refused = gather.add(7, 0, vec![(1, vec![])], 3).unwrap_err();
         assert!(refused.contains("exchange 7"));
-        for length in [ControlBlock::slot_bytes() as u32 + 1, u32::MAX] {
+        for length in [SLOT_BYTES as u32 + 1, u32::MAX] {
             let refused = Gather::default().add(8, length, vec![(5, vec![])], 3).unwrap_err();
             assert!(
                 refused.contains("hosts [5]") && refused.contains("exchange 8"),

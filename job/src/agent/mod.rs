@@ -82,7 +82,8 @@ pub fn serve(setup: AgentSetup<'_>) -> ! {
 pub fn run(setup: AgentSetup<'_>) -> i32 {
     let mut setup = setup;
     let mode = OutputMode::of(setup.options, setup.tree.is_root());
-    let (ranks, up) = (std::mem::take(&mut setup.outputs), setup.tree.take_outputs());
+    let (ranks, up) = (std::mem::take(&mut setup.outputs), setup.tree.up.as_mut());
+    let up = up.and_then(|up| up.outputs.take());
     let started = Signals::install().and_then(|signals| Ok((signals, Output::start(mode, ranks, up)?)));
     let (signals, output) = match started {
         Ok(started) => started,
@@ -92,7 +93,7 @@ pub fn run(setup: AgentSetup<'_>) -> i32 {
             return BROKEN;
         }
     };
-    if let Some((input, before)) = setup.tree.take_input() {
+    if let Some((input, before)) = setup.tree.branches.iter_mut().find_map(|branch| branch.input.take()) {
         pump_input(input, before);
     }
     // Rank 0 is the only reader: if the agent held standard input, too, its writer would never see
@@ -219,7 +220,7 @@ impl Agent<'_> {
     fn report_signal(&mut self) {
         self.signals.drain();
         if let Some((rank, pid, number)) = self.ended_by.filter(|_| !self.signals.was_terminated) {
-            let (size, name) = (self.setup.layout.size(), signal_name(number));
+            let (size, name) = (self.setup.layout.size, signal_name(number));
             self.print(format_args!(
                 "rank {rank} of {size} (pid {pid}) received {name}, which ended the job"
             ));
@@ -265,7 +266,7 @@ impl Agent<'_> {
         items.extend(daemons.map(fd::readable));
         self.setup.tree.poll_items(&mut items);
         let limit = match self.shutdown.phase {
-            Phase::Running if self.setup.tree.is_impatient() => Some(IMPATIENT),
+            Phase::Running if self.setup.tree.listener.is_some() => Some(IMPATIENT),
             Phase::Running if self.alive().any(Child::is_silent) => Some(IMPATIENT),
             Phase::Running => None,
             _ => Some(TICK),
@@ -384,17 +385,16 @@ impl Agent<'_> {
 
     /// The state of all ranks on this host and below.
     fn counts(&self) -> RankCounts {
-        let mut all = self.setup.tree.counts(self.shutdown.epoch);
-        let running = self.running().count() as u32;
-        all.held = all
-            .held
-            .saturating_add(self.running().filter(|c| c.held).count() as u32);
-        all.running = all.running.saturating_add(running);
-        all.present = all.present.saturating_add(self.alive().count() as u32);
-        if running > 0 {
-            all.waiting = all.waiting.min(self.windows.waiting);
-            all.idle = all.idle.min(self.windows.idle);
-        }
+        let epoch = self.shutdown.epoch;
+        let mut all = self.setup.tree.counts(epoch);
+        all.add(&RankCounts {
+            running: self.running().count() as u32,
+            held: self.running().filter(|c| c.held).count() as u32,
+            present: self.alive().count() as u32,
+            epoch,
+            waiting: self.windows.waiting,
+            idle: self.windows.idle,
+        });
         all
     }
 
@@ -450,8 +450,7 @@ impl Agent<'_> {
         let shutdown = &self.shutdown;
         let events = self.setup.tree.events(|branch| {
             let start = AgentMessage::Start {
-                ranges: layout.ranges().to_vec(),
-                nbrhd_max: layout.nbrhd_max(),
+                layout: layout.clone(),
                 variables: variables.clone(),
                 todo: branch.todo.clone(),
             };

@@ -39,8 +39,7 @@ pub struct OutputMode {
     pub label: bool,
     /// Whether output goes to the agent above, and not to this process's standard output and error.
     pub up: bool,
-    /// Without labels: bytes up to which a line is kept together; 0: output is forwarded as it
-    /// comes.
+    /// Bytes up to which a line is kept together; 0: output is forwarded as it comes.
     pub line_max: usize,
 }
 
@@ -52,17 +51,11 @@ impl OutputMode {
         (options.label_output || options.route_output.is_some()).then(|| Self {
             label: options.label_output,
             up: options.route_output.is_some() && !is_root,
-            line_max: options.route_output.unwrap_or(0),
+            line_max: match options.route_output {
+                _ if options.label_output => LABELLED_LINE_MAX,
+                routed => routed.unwrap_or(0),
+            },
         })
-    }
-
-    /// Bytes up to which a line is kept together.
-    fn longest_line(self) -> usize {
-        if self.label {
-            LABELLED_LINE_MAX
-        } else {
-            self.line_max
-        }
     }
 }
 
@@ -140,7 +133,7 @@ impl Source {
                 String::new()
             },
             to_the_end: false,
-            ..Self::unlabelled(Input::Pipe(pipe), mode.longest_line())
+            ..Self::unlabelled(Input::Pipe(pipe), mode.line_max)
         })
     }
 
@@ -370,7 +363,7 @@ impl Output {
     pub fn add(&mut self, stream: u32, connection: OutputLink) {
         let input = Input::Agent(connection);
         if let (Some(mode), Some(forwarder)) = (self.mode, self.forwarders.get(stream as usize - 1)) {
-            forwarder.add(Source::unlabelled(input, mode.longest_line()));
+            forwarder.add(Source::unlabelled(input, mode.line_max));
         }
     }
 
@@ -447,7 +440,7 @@ mod tests {
 
     #[test]
     fn lines_get_labels() {
-        let ready = split(mode(true, 0), &[b"one\ntw", b"o\n\nthree"]);
+        let ready = split(mode(true, LABELLED_LINE_MAX), &[b"one\ntw", b"o\n\nthree"]);
         assert_eq!(ready, b"[12] one\n|[12] two\n[12] \n|[12] three\n");
     }
 

@@ -50,13 +50,12 @@ pub fn prepare() -> Result<Option<LauncherClient>, JobError> {
         requested_rank: requested_rank()?,
         host: identity().into_bytes(),
     });
-    let (rank, size, job, environment) = match link.wait(ANSWER) {
+    let (rank, size, environment) = match link.wait(ANSWER) {
         Ok(AgentMessage::Assign {
             rank,
             size,
-            job,
             environment,
-        }) => (rank, size, job, environment),
+        }) => (rank, size, environment),
         Ok(_) => return refuse(format!("host {here} received an unexpected message instead of a rank")),
         Err(why) => return refuse(format!("host {here} received no rank in the job: {why}")),
     };
@@ -76,7 +75,6 @@ pub fn prepare() -> Result<Option<LauncherClient>, JobError> {
             manager: "the command of GASNET_CSPAWN_CMD".into(),
             rank,
             size,
-            job: String::from_utf8_lossy(&job).into_owned(),
             node: None,
         },
     }))

@@ -43,24 +43,21 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
     // A connection for each worker, three for each agent, unauthenticated peers, and some spare.
     let _ = process::allow_descriptors(process::open_descriptors() + 6 * u64::from(options.ranks) + 1024);
     let mut command = options.custom.start(options, &contact)?;
-    let server = server::LauncherServer::new(options, secret, &mut listener);
-    let served = server.serve(|missing| still_there(&mut command, missing));
-    let (layout, hosts) = match served {
-        Ok(found) => found,
-        Err(why) => {
-            // Workers that have connected report themselves why they end.
-            process::end_children(&others, Duration::from_secs(1), COMMAND_KILL);
-            return refuse(why);
-        }
-    };
+    let runs = |missing| still_there(&mut command, missing);
+    let served = server::LauncherServer::serve(options, secret, &mut listener, runs);
+    let (layout, hosts) = served.or_else(|why| {
+        // Workers that have connected report themselves why they end.
+        process::end_children(&others, Duration::from_secs(1), COMMAND_KILL);
+        refuse(why)
+    })?;
     let branch = |host: Host| {
         let ranks = layout.ranks_on(layout.host_of(host.number)).len() as u32;
         Branch::new(host, Vec::new(), ranks)
     };
     let mut tree = Tree::new(secret, None, options.route_output.is_some());
     tree.expect(listener, hosts.into_iter().map(branch).collect(), options.remote.limit);
-    let control = ControlBlock::create(layout.size(), 0, true)
-        .map_err(|e| JobError::new(format!("mapping the job control block failed: {e}")))?;
+    let control =
+        ControlBlock::create(layout.size, 0, true).map_err(|e| JobError::io("mapping the job control block", &e))?;
     signal::block_all();
     signal::set_default(libc::SIGCHLD);
     let setup = AgentSetup {

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use super::{Secret, StartOptions, CHECK_INTERVAL};
 use crate::layout::JobLayout;
 use crate::pmi_bootstrap::hosts;
-use crate::tree::link::Link;
+use crate::tree::link::{Link, WORKER_ID};
 use crate::tree::listener::{Caller, Listener};
 use crate::tree::message::{mask_pairs, AgentMessage, Host};
-use gasnet_sys::{fd, mem, net};
+use gasnet_sys::{fd, net};
 
 /// Fences of the PMI bootstrap.
 const FENCES: u32 = 2;
@@ -29,14 +29,6 @@ pub fn identity() -> String {
 /// The name in the identity of a host.
 fn name(identity: &[u8]) -> &[u8] {
     identity.rsplit(|&c| c == b' ').next().unwrap_or_default()
-}
-
-/// The error for a command that starts more processes than ranks.
-fn too_many(ranks: u32) -> String {
-    format!(
-        "the command of GASNET_CSPAWN_CMD has started more processes than the job's {ranks}; %N in it \
-     stands for that number"
-    )
 }
 
 /// The rank that a worker requests, and its host.
@@ -61,36 +53,37 @@ pub struct LauncherServer<'a> {
 }
 
 impl<'a> LauncherServer<'a> {
-    /// For a job of `options.ranks` workers, which connect to `listener`.
-    pub fn new(options: &'a StartOptions, secret: Secret, listener: &'a mut Listener) -> Self {
-        Self {
+    /// Serves `options.ranks` workers, which connect to `listener`, until their last fence. Returns
+    /// the layout of the job and its hosts, which connect afterwards. `still_there` gets the number
+    /// of missing workers; it returns whether the command runs, or an error if waiting is useless.
+    pub fn serve(
+        options: &'a StartOptions,
+        secret: Secret,
+        listener: &'a mut Listener,
+        mut still_there: impl FnMut(u32) -> Result<bool, String>,
+    ) -> Result<(JobLayout, Vec<Host>), String> {
+        let mut server = Self {
             options,
             secret,
             listener,
             workers: Vec::new(),
             are_assigned: false,
             fences: 0,
-        }
-    }
-
-    /// Serves all workers until their last fence. Returns the layout of the job and its hosts,
-    /// which connect afterwards. `still_there` gets the number of missing workers; it returns
-    /// whether the command runs, or an error if waiting is useless.
-    pub fn serve(
-        mut self,
-        mut still_there: impl FnMut(u32) -> Result<bool, String>,
-    ) -> Result<(JobLayout, Vec<Host>), String> {
+        };
         let start = Instant::now();
-        let limit = self.options.remote.limit;
-        let all = self.options.ranks;
+        let limit = options.remote.limit;
+        let all = options.ranks;
         let (mut ended, mut is_reported) = (None, false);
         loop {
-            self.accept();
-            self.receive()?;
-            if self.workers.len() > all as usize {
-                return Err(too_many(all));
+            server.accept();
+            server.receive()?;
+            if server.workers.len() > all as usize {
+                return Err(format!(
+                    "the command of GASNET_CSPAWN_CMD has started more processes than the job's {all}; %N in it \
+                     stands for that number"
+                ));
             }
-            let missing = all - self.workers.iter().filter(|w| w.registration.is_some()).count() as u32;
+            let missing = all - server.workers.iter().filter(|w| w.registration.is_some()).count() as u32;
             if missing > 0 {
                 if !still_there(missing)? {
                     let since = *ended.get_or_insert_with(Instant::now);
@@ -111,20 +104,20 @@ impl<'a> LauncherServer<'a> {
                         if ended.is_some() { "has ended" } else { "still runs" }
                     ));
                 }
-            } else if !self.are_assigned {
-                self.assign()?;
-            } else if self.workers.iter().all(|w| w.in_fence) {
-                for worker in &mut self.workers {
+            } else if !server.are_assigned {
+                server.assign()?;
+            } else if server.workers.iter().all(|w| w.in_fence) {
+                for worker in &mut server.workers {
                     worker.in_fence = false;
                     worker.link.send(&AgentMessage::Fence {});
                 }
-                self.fences += 1;
-                if self.fences == FENCES {
-                    return self.layout();
+                server.fences += 1;
+                if server.fences == FENCES {
+                    return server.layout();
                 }
             }
-            let mut items = self.workers.iter().map(|w| w.link.poll_item()).collect();
-            self.listener.poll_items(&mut items);
+            let mut items = server.workers.iter().map(|w| w.link.poll_item()).collect();
+            server.listener.poll_items(&mut items);
             let _ = fd::poll(&mut items, Some(CHECK_INTERVAL));
         }
     }
@@ -132,7 +125,7 @@ impl<'a> LauncherServer<'a> {
     fn accept(&mut self) {
         for caller in self.listener.accept(self.secret, self.options.ranks as usize) {
             // Agents connect after the last fence.
-            if let Caller::Worker(link) = caller {
+            if let Caller::Agent(WORKER_ID, link) = caller {
                 self.workers.push(Worker {
                     link,
                     registration: None,
@@ -154,7 +147,7 @@ impl<'a> LauncherServer<'a> {
                     _ => return Err("a process sent an unexpected message".into()),
                 }
             }
-            if worker.link.broken().is_some() {
+            if worker.link.broken.is_some() {
                 return Err(format!("a process ended before the job began: {}", Self::who(worker)));
             }
         }
@@ -187,13 +180,11 @@ impl<'a> LauncherServer<'a> {
         let ranks = assign_ranks(&registrations)?;
         let environment = env::vars_os().map(|(n, v)| (n.into_vec(), v.into_vec())).collect();
         let environment = mask_pairs(&environment, self.secret);
-        let job = format!("launcher-{:016x}", mem::random_u64()).into_bytes();
         for (worker, rank) in self.workers.iter_mut().zip(ranks) {
             worker.rank = rank;
             worker.link.send(&AgentMessage::Assign {
                 rank,
                 size,
-                job: job.clone(),
                 environment: environment.clone(),
             });
         }

@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use super::invitation::Invitation;
 use super::spawn::Contact;
-use super::JobError;
-use gasnet_conduit::config::SignalSet;
+use super::{refuse, JobError};
 use gasnet_conduit::{Bootstrap, SystemLauncher};
 use gasnet_sys::net;
 pub use read::is_verbose;
@@ -19,9 +18,6 @@ pub use read::is_verbose;
 pub const MAX_RANKS: u32 = 1024;
 
 pub(crate) const RANKS: &str = "GASNET_PSHM_NODES";
-/// The value of `RANKS` that a job has set itself. Programs started by ranks do not take it for the
-/// user's. (The launcher removes it.)
-pub(crate) const RANKS_OF_JOB: &str = "_GASNET_JOB_RANKS";
 
 /// Contribution of a library.
 #[derive(Clone, Default)]
@@ -108,14 +104,10 @@ pub struct StartOptions {
     pub ranks: u32,
     /// Most ranks in a neighbourhood; 0: no limit. `GASNET_SUPERNODE_MAXSIZE`.
     pub nbrhd_max: u32,
-    /// Cores that the ranks of a host share; 0: all available. `GASNET_HOST_CORES`.
-    pub cores: u32,
     /// Limits for ranks of an ending job.
     pub exit_timeouts: ExitTimeouts,
     /// Whether a rank that returns from `main` or calls `exit` ends the job. `GASNET_CATCH_EXIT`.
     pub catch_exit: bool,
-    /// Signals that get no handler. `GASNET_NO_CATCH_SIGNAL`.
-    pub no_catch: SignalSet,
     /// Whether to call sync at the end. `GASNET_FS_SYNC`.
     pub sync_files: bool,
     /// Directory of shared memory files, if nothing better works. `GASNET_TMPDIR`, `TMPDIR`.
@@ -162,14 +154,6 @@ pub struct Remote {
     pub wins: Vec<String>,
 }
 
-impl Remote {
-    /// Limit for the answer of an agent that may have to start others first.
-    pub fn connect_limit(&self) -> Duration {
-        const EVER: Duration = Duration::from_secs(24 * 60 * 60);
-        self.limit.unwrap_or(EVER)
-    }
-}
-
 /// The command of `GASNET_CSPAWN_CMD` and its settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CustomCommand {
@@ -187,22 +171,17 @@ pub struct CustomCommand {
 impl StartOptions {
     /// The address of this host in the network that the user has chosen, if there is one.
     pub(crate) fn worker_address(&self) -> Result<Option<IpAddr>, JobError> {
-        self.workers.map(address_in).transpose()
+        let Some(network) = self.workers else { return Ok(None) };
+        let all = net::addresses();
+        let exact = all.iter().find(|own| own.ip == network);
+        if let Some(own) = exact.or_else(|| all.iter().find(|own| own.network_has(network))) {
+            return Ok(Some(own.ip));
+        }
+        let own: Vec<String> = all.iter().map(|a| format!("{}/{}", a.ip, a.prefix)).collect();
+        refuse(format!(
+            "GASNET_WORKERIP={network}: host {} has no address in that network; it has {}",
+            net::host_name(),
+            own.join(", ")
+        ))
     }
-}
-
-/// The address of this host in the network that contains `network`; `network` itself if it is one
-/// of this host's.
-fn address_in(network: IpAddr) -> Result<IpAddr, JobError> {
-    let all = net::addresses();
-    let exact = all.iter().find(|own| own.ip == network);
-    if let Some(own) = exact.or_else(|| all.iter().find(|own| own.network_has(network))) {
-        return Ok(own.ip);
-    }
-    let own: Vec<String> = all.iter().map(|a| format!("{}/{}", a.ip, a.prefix)).collect();
-    Err(JobError::new(format!(
-        "GASNET_WORKERIP={network}: host {} has no address in that network; it has {}",
-        net::host_name(),
-        own.join(", ")
-    )))
 }

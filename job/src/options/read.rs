@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{CustomCommand, ExitTimeouts, Remote, Start, StartMethod, StartOptions};
 use crate::spawn::hosts;
 use crate::{refuse, JobError};
-use gasnet_conduit::config::{self, built_in, Config, FromValue, Key, SignalSet};
+use gasnet_conduit::config::{self, built_in, Config, FromValue, Key};
 
 impl StartOptions {
     /// Reads the options of a job that starts in this way. `network`: the library has a network
@@ -24,12 +24,8 @@ impl StartOptions {
             restart: how.restart,
             ranks: how.ranks,
             nbrhd_max: config.get(&config::SUPERNODE_MAXSIZE),
-            cores: config.get(&config::HOST_CORES),
             exit_timeouts: exit_timeouts(config, how.ranks),
             catch_exit: config.get(&config::CATCH_EXIT),
-            no_catch: config
-                .get(&config::NO_CATCH_SIGNAL)
-                .unwrap_or(SignalSet::Some(Vec::new())),
             sync_files: config.get(&config::FS_SYNC),
             directory: directory.unwrap_or_else(|| PathBuf::from("/tmp")),
             label_output: config.get(&config::LABEL_OUTPUT),
@@ -50,9 +46,6 @@ impl StartOptions {
     pub(crate) fn refresh(&mut self, config: &Config) {
         self.exit_timeouts = exit_timeouts(config, self.ranks);
         self.catch_exit = config.get(&config::CATCH_EXIT);
-        self.no_catch = config
-            .get(&config::NO_CATCH_SIGNAL)
-            .unwrap_or(SignalSet::Some(Vec::new()));
         self.sync_files = config.get(&config::FS_SYNC);
         self.verbose = is_verbose(config);
     }

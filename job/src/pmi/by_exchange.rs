@@ -39,8 +39,6 @@ impl ByExchange {
             rank: place.rank,
             size: place.size,
             node: place.node,
-            // The job's secret distinguishes jobs.
-            job: "bootstrap".into(),
         };
         membership.check()?;
         Ok(Self {

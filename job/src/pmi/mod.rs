@@ -27,8 +27,6 @@ use std::time::Duration;
 use super::mpi::{self, Mpi};
 use super::spawn::Contact;
 use super::JobError;
-use gasnet_conduit::config::PmiInterface;
-use gasnet_conduit::Bootstrap;
 
 pub use detect::{detect, DetectedManager, ManagerAddress, WireStart, LOOKED_FOR};
 
@@ -47,10 +45,6 @@ pub struct Membership {
     pub rank: u32,
     /// Number of processes in the job; at least one.
     pub size: u32,
-    /// The same in all processes of the job, and different in other jobs at this time: the name of
-    /// the key-value space, or the namespace. Printable ASCII without spaces and `;`, at most 256
-    /// characters. Not secret.
-    pub job: String,
     /// The node, for managers that simulate several on a machine. Ranks of different nodes are on
     /// different hosts.
     pub node: Option<u32>,
@@ -119,16 +113,6 @@ pub trait ProcessManager: Send {
     fn descriptors(&self) -> Vec<RawFd>;
 }
 
-/// The process manager that has started this process, from its environment and descriptors. An
-/// error if it is not the one that is chosen.
-pub fn detect_here(choice: PmiInterface) -> Result<Option<DetectedManager>, String> {
-    detect(
-        choice,
-        |name| std::env::var(name).ok(),
-        |descriptor| stream::is_socket(descriptor).is_ok(),
-    )
-}
-
 /// Connects to the process manager that [`detect()`] has found. Once per process, because it starts
 /// the protocol.
 ///
@@ -152,11 +136,6 @@ pub fn connect(kind: DetectedManager) -> Result<Box<dyn ProcessManager>, JobErro
         }
         DetectedManager::Pmix => Ok(Box::new(pmix::Pmix::connect()?)),
     }
-}
-
-/// Joins the job of a conduit's own system.
-pub fn connect_by(bootstrap: &'static dyn Bootstrap) -> Result<Box<dyn ProcessManager>, JobError> {
-    Ok(Box::new(by_exchange::ByExchange::connect(bootstrap)?))
 }
 
 /// Checks a manager's name for the job, which is also a value in messages.

@@ -14,7 +14,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 use std::{mem, ptr, thread};
 
-use super::{check_job_name, quoted, Membership, ProcessManager, VALUE_MAX};
+use super::{quoted, Membership, ProcessManager, VALUE_MAX};
 use crate::JobError;
 use gasnet_conduit::config;
 use gasnet_conduit::library::{self, functions, Library};
@@ -247,9 +247,6 @@ impl Pmix {
         membership.size = size.map_err(|why| membership.error(&why))?;
         membership.rank = me.rank;
         membership.check()?;
-        let bytes: Vec<u8> = me.namespace.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
-        let name = check_job_name(Some(&String::from_utf8_lossy(&bytes)));
-        membership.job = name.map_err(|why| membership.error(&why))?;
         Ok(Self { api, me, membership })
     }
 }

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use super::message::Version;
 use super::stream::Stream;
 use super::wire::Wire;
-use super::{ManagerAddress, PmiInterface, ProcessManager, WireStart};
+use super::{ManagerAddress, ProcessManager, WireStart};
 use crate::JobError;
+use gasnet_conduit::config::PmiInterface;
 
 fn start(place: ManagerAddress, choice: PmiInterface, rank: u32, size: u32) -> WireStart {
     WireStart {
@@ -88,7 +89,7 @@ fn requests_of_both_versions() {
     let init = |version, minor| format!("cmd=init pmi_version={version} pmi_subversion={minor}\n");
     let (wire, manager) = scripted(PmiInterface::Auto, &format!("<one>{USED_1}"));
     let wire = wire.unwrap();
-    assert!(wire.membership().manager.starts_with("PMI-1 (PMI_FD=") && wire.membership().job == "kvs_0");
+    assert!(wire.membership().manager.starts_with("PMI-1 (PMI_FD=") && wire.job == "kvs_0");
     assert_eq!(use_it(wire, manager), init(1, 1) + SENT_1);
 
     // A process may only rely on values that it gets: in three rounds it waits for all others.
@@ -96,7 +97,7 @@ fn requests_of_both_versions() {
     let used = format!("<put>{step}{step}{step}<get><end>");
     let (wire, manager) = scripted(PmiInterface::Auto, &format!("<init2><two>{used}"));
     let wire = wire.unwrap();
-    assert!(wire.membership().manager.starts_with("PMI-2 (PMI_FD=") && wire.membership().job == "a");
+    assert!(wire.membership().manager.starts_with("PMI-2 (PMI_FD=") && wire.job == "a");
     let sent = use_it(wire, manager);
     let round = |distance, before| {
         let get = format!("jobid=a;srcid={before};key=fence-1-{distance}-{before};");

@@ -42,6 +42,8 @@ pub struct Wire {
     /// The agreed version. Until then lines, as in PMI-1.
     version: Version,
     membership: Membership,
+    /// The manager's name for the job, a value in messages.
+    pub job: String,
     fences: u32,
     /// Whether no more requests are possible, because an answer is missing or was malformed.
     broken: bool,
@@ -64,6 +66,7 @@ impl Wire {
                 manager: format!("PMI ({place})"),
                 ..Membership::default()
             },
+            job: String::new(),
             fences: 0,
             broken: false,
         };
@@ -107,7 +110,7 @@ impl Wire {
         };
         self.membership.check()?;
         let answer = self.ask(&JOB_NAME, &[])?;
-        self.membership.job = check_job_name(answer.field(name)).map_err(|why| self.membership.error(&why))?;
+        self.job = check_job_name(answer.field(name)).map_err(|why| self.membership.error(&why))?;
         Ok(())
     }
 
@@ -231,7 +234,7 @@ impl Wire {
     }
 
     fn value(&mut self, owner: u32, key: &str, limit: Option<Instant>) -> Result<String, JobError> {
-        let (job, key, owner) = (self.membership.job.clone(), global_key(key, owner), owner.to_string());
+        let (job, key, owner) = (self.job.clone(), global_key(key, owner), owner.to_string());
         let fields = [
             ("kvsname", job.as_str()),
             ("jobid", &job),
@@ -263,7 +266,7 @@ impl ProcessManager for Wire {
     }
 
     fn put(&mut self, key: &str, value: &str) -> Result<(), JobError> {
-        let (job, key) = (self.membership.job.clone(), global_key(key, self.membership.rank));
+        let (job, key) = (self.job.clone(), global_key(key, self.membership.rank));
         let fields = [("kvsname", job.as_str()), ("key", &key), ("value", value)];
         let skip = usize::from(self.version == Version::Two);
         self.ask(&PUT, &fields[skip..]).map(drop)

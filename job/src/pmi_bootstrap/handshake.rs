@@ -26,8 +26,8 @@ pub fn give(
     local_ranks: BTreeMap<u32, LocalRank>,
 ) -> Result<AgentSetup<'_>, JobError> {
     let relayed = !tree.is_alone();
-    let control_memory = host::control_memory(options, layout.size())?;
-    let control = ControlBlock::on(control_memory.fd(), layout.size(), local_ranks.len() as u32, relayed)
+    let control_memory = host::control_memory(options, layout.size)?;
+    let control = ControlBlock::on(control_memory.fd(), layout.size, local_ranks.len() as u32, relayed)
         .map_err(|e| JobError::io("mapping the job control block", &e))?;
     let mut cpus: Vec<u32> = local_ranks.values().flat_map(|m| m.cpus.iter().copied()).collect();
     cpus.sort_unstable();
@@ -36,7 +36,7 @@ pub fn give(
     // The agent refers to its layout until the process ends.
     let host_state: &HostState = Box::leak(Box::new(HostState {
         control,
-        token: tree.secret().token(),
+        token: tree.secret.token(),
         cpus: cpus::capped(cpus.len() as u32),
         layout,
         host,

@@ -44,7 +44,7 @@ pub fn branches(layout: &JobLayout, own: u32, hosts: Vec<Host>) -> Result<Vec<Br
     let mut of_host = HashMap::new();
     for host in hosts {
         let impossible = || format!("rank {} is the first of no host below this one", host.number);
-        let above = above(host.number).filter(|_| host.number < layout.size());
+        let above = above(host.number).filter(|_| host.number < layout.size);
         let above = layout.host_of(above.ok_or_else(impossible)?);
         let branch = match of_host.get(&above) {
             _ if above == own => parts.len(),
@@ -81,7 +81,7 @@ mod tests {
                 }
             };
             let (layout, all) = layout((0..hosts * per_host).map(|rank| (first(rank), Vec::new())), 0).unwrap();
-            assert_eq!((layout.hosts(), all.len()), (hosts, hosts as usize));
+            assert_eq!((layout.hosts, all.len()), (hosts, hosts as usize));
             // Each agent divides what it gets from the one above.
             let mut agents = vec![(0, all[1..].to_vec())];
             let mut seen = 0;

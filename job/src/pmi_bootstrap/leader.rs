@@ -162,7 +162,7 @@ impl Leader {
             Place::Below(above) => ssh::connect_up(&above, &above.resolve(None), options)?,
         };
         let is_possible = |host: &u32| layout.ranks_on(*host).iter().eq(self.local_ranks.keys());
-        let host = (self.first < layout.size()).then(|| layout.host_of(self.first));
+        let host = (self.first < layout.size).then(|| layout.host_of(self.first));
         let Some(host) = host.filter(is_possible) else {
             return refuse("the job's layout has other ranks on this host than those that have found each other");
         };

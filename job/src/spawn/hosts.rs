@@ -71,11 +71,6 @@ pub fn are_named(environment: impl Fn(&str) -> Option<OsString>) -> bool {
         .any(|(name, _)| environment(name).is_some_and(|v| !v.is_empty()))
 }
 
-/// Whether the site has a default list of hosts.
-pub fn has_default() -> bool {
-    built_in("GASNET_SSH_NODEFILE").is_some()
-}
-
 /// Whether this process is in a Slurm step, which has processors of its own. An interactive step
 /// (the shell of `salloc`) has none.
 pub fn is_in_step(environment: impl Fn(&str) -> Option<OsString>) -> bool {
@@ -403,7 +398,7 @@ mod tests {
         ] {
             let (layout, names) = place_ranks(&parse_list(names), ranks, most, 0).unwrap();
             assert_eq!((&layout.ranks_on(0)[..], names.join(" ")), (first_host, hosts.into()));
-            assert_eq!((layout.size(), layout.hosts()), (ranks, names.len() as u32));
+            assert_eq!((layout.size, layout.hosts), (ranks, names.len() as u32));
         }
         assert!(place_ranks(&[], 8, 0, 0).is_none());
     }

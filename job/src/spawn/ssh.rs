@@ -24,6 +24,8 @@ use gasnet_sys::{fd, mem, net, process, started};
 
 /// Limit for the agent above to send the layout.
 const START_LIMIT: Duration = Duration::from_secs(60);
+/// In effect no limit.
+const EVER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The plan by which this process becomes the node agent of its host.
 pub struct HostPlan {
@@ -52,11 +54,11 @@ pub fn begin(options: &StartOptions) -> Result<HostPlan, JobError> {
             options.ranks, hosts.source
         ));
     };
-    if let Some(host) = (0..layout.hosts()).find(|&host| layout.ranks_on(host).len() > MAX_RANKS as usize) {
+    if let Some(host) = (0..layout.hosts).find(|&host| layout.ranks_on(host).len() > MAX_RANKS as usize) {
         return refuse(format!(
             "{} of {} ranks would be on host {}: one host starts at most {MAX_RANKS}. {} names {} hosts; name more",
             layout.ranks_on(host).len(),
-            layout.size(),
+            layout.size,
             names[host as usize],
             hosts.source,
             names.len()
@@ -65,14 +67,14 @@ pub fn begin(options: &StartOptions) -> Result<HostPlan, JobError> {
     if options.verbose {
         eprintln!(
             "gasnet: {} ranks on {} hosts of {}: {}",
-            layout.size(),
-            layout.hosts(),
+            layout.size,
+            layout.hosts,
             hosts.source,
             names.join(" ")
         );
     }
     let host = position_here(&names);
-    let todo = (0..layout.hosts())
+    let todo = (0..layout.hosts)
         .filter(|&number| Some(number) != host)
         .map(|number| Host {
             number,
@@ -110,7 +112,7 @@ fn position_here(names: &[String]) -> Option<u32> {
 pub fn join(contact: &Contact, options: &StartOptions) -> Result<HostPlan, JobError> {
     let addresses = contact.resolve(env::var("SSH_CONNECTION").ok().as_deref());
     let joined = connect_up(contact, &addresses, options).and_then(|joined| {
-        let (own, hosts) = (contact.host, joined.layout.hosts());
+        let (own, hosts) = (contact.host, joined.layout.hosts);
         let is_wrong = |host: &Host| host.number >= hosts || host.number == own;
         if own >= hosts || joined.todo.iter().any(is_wrong) {
             return refuse("was asked to start hosts that are not in the job");
@@ -161,26 +163,24 @@ pub fn connect_up(contact: &Contact, addresses: &[SocketAddr], options: &StartOp
         return Err(failed(&format!("cannot resolve any of its names: {names}")));
     }
     // The agent above may have to start other hosts before it answers.
-    let limit = options.remote.connect_limit();
+    let limit = options.remote.limit.unwrap_or(EVER);
     let routed = options.route_output.is_some();
     let up = Up::call(addresses, contact.secret, contact.host, routed, limit);
     let mut up = up.map_err(|why| failed(&why))?;
-    let (ranges, nbrhd_max, variables, todo) = match up.link.wait(START_LIMIT) {
+    match up.link.wait(START_LIMIT) {
         Ok(AgentMessage::Start {
-            ranges,
-            nbrhd_max,
+            layout,
             variables,
             todo,
-        }) => (ranges, nbrhd_max, variables, todo),
-        Ok(_) => return refuse("received an unexpected message instead of the job's layout"),
-        Err(why) => return refuse(format!("did not receive the job's layout: {why}")),
-    };
-    Ok(Joined {
-        layout: JobLayout::new(ranges, nbrhd_max).ok_or_else(|| JobError::new("received an impossible job layout"))?,
-        variables,
-        todo,
-        tree: Tree::new(contact.secret, Some(up), routed),
-    })
+        }) => Ok(Joined {
+            layout,
+            variables,
+            todo,
+            tree: Tree::new(contact.secret, Some(up), routed),
+        }),
+        Ok(_) => refuse("received an unexpected message instead of the job's layout"),
+        Err(why) => refuse(format!("did not receive the job's layout: {why}")),
+    }
 }
 
 /// Divides `todo` equally among as many remote shells as may be started from here.
@@ -219,7 +219,7 @@ fn branch_out(
             remote.options
         ));
     };
-    let (listener, endpoint) = listen(master, tree.secret())?;
+    let (listener, endpoint) = listen(master, tree.secret)?;
     let mut branches: Vec<Branch> = parts(todo, remote.out_degree)
         .into_iter()
         .map(|part| branch(layout, part))

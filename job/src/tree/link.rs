@@ -35,8 +35,8 @@ pub struct Link {
     sent: Seal,
     input: Frames,
     output: Vec<u8>,
-    /// Why it is unusable.
-    broken: Option<String>,
+    /// Why it is unusable, if it is.
+    pub broken: Option<String>,
 }
 
 /// Connects to one of `addresses`. Calls again until `limit` while the listener closes connections,
@@ -131,11 +131,6 @@ impl Link {
         self.stream.local_addr().ok().map(|a| a.ip().to_canonical())
     }
 
-    /// Why it is unusable, if it is.
-    pub fn broken(&self) -> Option<&str> {
-        self.broken.as_deref()
-    }
-
     /// Sends a message, or queues it until the socket has room.
     pub fn send(&mut self, message: &AgentMessage) {
         self.output.extend(frames::seal(&mut self.sent, &message.encode()));
@@ -200,8 +195,8 @@ impl Link {
             if let Some(message) = self.receive() {
                 return Ok(message);
             }
-            if let Some(why) = self.broken() {
-                return Err(why.to_owned());
+            if let Some(why) = &self.broken {
+                return Err(why.clone());
             }
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {

@@ -13,7 +13,7 @@ use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use super::link::{Link, OutputLink, STREAM_SHIFT, WORKER_ID};
+use super::link::{Link, OutputLink, STREAM_SHIFT};
 use super::secret::{self, Nonce, Seals, Secret, ANSWER_BYTES, CALL_BYTES, MAC_BYTES, PROOF_BYTES};
 use gasnet_sys::{fd, net};
 
@@ -26,10 +26,9 @@ pub const MAX_UNAUTHENTICATED: usize = 64;
 /// An authenticated peer of a listening socket.
 #[derive(Debug)]
 pub enum Caller {
-    /// The agent of this host, by its number or first rank.
+    /// The agent of this host, by its number or first rank; a worker, by
+    /// [`super::link::WORKER_ID`].
     Agent(u32, Link),
-    /// A worker of a custom spawner.
-    Worker(Link),
     /// The agent of this host, for its stream 1 or 2.
     Output(u32, u32, OutputLink),
 }
@@ -75,12 +74,12 @@ impl Listener {
         self.unauthenticated.extend(peers);
         let mut callers = Vec::new();
         self.unauthenticated.retain_mut(|peer| match peer.authenticate(secret) {
-            Authentication::Pending => true,
-            Authentication::Rejected => false,
-            Authentication::Accepted(caller) => {
+            Ok(None) => true,
+            Ok(Some(caller)) => {
                 callers.push(caller);
                 false
             }
+            Err(_) => false,
         });
         self.close_excess(expected + MAX_UNAUTHENTICATED);
         callers
@@ -115,16 +114,6 @@ struct UnauthenticatedPeer {
     until: Instant,
 }
 
-/// The state of authentication.
-enum Authentication {
-    /// It is not complete.
-    Pending,
-    /// The peer is of this job.
-    Accepted(Caller),
-    /// The peer is not of this job.
-    Rejected,
-}
-
 impl UnauthenticatedPeer {
     fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
@@ -137,38 +126,37 @@ impl UnauthenticatedPeer {
         })
     }
 
-    /// Continues the authentication with what has arrived.
-    fn authenticate(&mut self, secret: Secret) -> Authentication {
+    /// Continues the authentication with what has arrived. None if it is not complete; an error if
+    /// the peer is not of this job.
+    fn authenticate(&mut self, secret: Secret) -> io::Result<Option<Caller>> {
         const FIRST: usize = CALL_BYTES + MAC_BYTES;
         const WHOLE: usize = FIRST + PROOF_BYTES;
+        let rejected = || io::Error::from(io::ErrorKind::PermissionDenied);
         loop {
             let wanted = if self.input.len() < FIRST { FIRST } else { WHOLE };
             let mut buffer = [0; WHOLE];
             match self.stream.read(&mut buffer[..wanted - self.input.len()]) {
                 Ok(n) if n > 0 => self.input.extend(&buffer[..n]),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock && Instant::now() < self.until => {
-                    return Authentication::Pending
-                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock && Instant::now() < self.until => return Ok(None),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                _ => return Authentication::Rejected,
+                _ => return Err(rejected()),
             }
             if !secret::may_be_call(&self.input) {
-                return Authentication::Rejected;
+                return Err(rejected());
             }
             let (call, rest) = self.input.split_at(CALL_BYTES.min(self.input.len()));
             if self.input.len() == FIRST {
                 // A caller of another job gets an answer, too: it notices whom it has called.
                 self.has_voucher = rest == secret.voucher(call);
                 // Few bytes on a new connection: they fit, or the connection is useless.
-                let answer = secret.answer(call, &self.own);
-                if !answer.is_some_and(|answer| self.stream.write(&answer).is_ok_and(|n| n == ANSWER_BYTES)) {
-                    return Authentication::Rejected;
+                let answer = secret.answer(call, &self.own).ok_or_else(rejected)?;
+                if self.stream.write(&answer)? != ANSWER_BYTES {
+                    return Err(rejected());
                 }
             } else if self.input.len() == WHOLE {
-                let caller = secret
-                    .verify(call, &self.own, &rest[MAC_BYTES..])
-                    .and_then(|(id, seals)| self.caller(id, seals).ok());
-                return caller.map_or(Authentication::Rejected, Authentication::Accepted);
+                let verified = secret.verify(call, &self.own, &rest[MAC_BYTES..]);
+                let (id, seals) = verified.ok_or_else(rejected)?;
+                return self.caller(id, seals).map(Some);
             }
         }
     }
@@ -177,9 +165,8 @@ impl UnauthenticatedPeer {
     fn caller(&self, id: u32, mut seals: Seals) -> io::Result<Caller> {
         let stream = self.stream.try_clone()?;
         let acknowledgement = seals.sent.mac(&[]);
-        let caller = match (id, id >> STREAM_SHIFT) {
-            (WORKER_ID, _) => Caller::Worker(Link::new(stream, seals)?),
-            (_, number @ 1..=2) => Caller::Output(id & !(3 << STREAM_SHIFT), number, OutputLink::new(stream, seals)),
+        let caller = match id >> STREAM_SHIFT {
+            number @ 1..=2 => Caller::Output(id & !(3 << STREAM_SHIFT), number, OutputLink::new(stream, seals)),
             _ => Caller::Agent(id, Link::new(stream, seals)?),
         };
         let count = (&self.stream).write(&acknowledgement)?;

@@ -2,8 +2,10 @@
 //! little-endian order.
 #![forbid(unsafe_code)]
 
+use std::borrow::Cow;
+
 use super::super::control_block::Phase;
-use super::super::layout::RankRange;
+use super::super::layout::{JobLayout, RankRange};
 use super::secret::Secret;
 
 /// A value in a frame.
@@ -132,7 +134,19 @@ pub struct RankCounts {
     pub idle: u32,
 }
 
-/// Names and values.
+impl RankCounts {
+    /// Adds another part of the job. Only windows of the same epoch count.
+    pub fn add(&mut self, other: &Self) {
+        self.running = self.running.saturating_add(other.running);
+        self.held = self.held.saturating_add(other.held);
+        self.present = self.present.saturating_add(other.present);
+        if other.running > 0 {
+            let seen = |times| if other.epoch == self.epoch { times } else { 0 };
+            (self.waiting, self.idle) = (self.waiting.min(seen(other.waiting)), self.idle.min(seen(other.idle)));
+        }
+    }
+}
+
 pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Pairs as the launcher process sends them to workers: they may contain tokens of other programs,
@@ -160,6 +174,13 @@ pub struct Host {
     pub name: Vec<u8>,
 }
 
+impl Host {
+    /// Its name in messages.
+    pub fn shown(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.name)
+    }
+}
+
 structure!(RankCounts {
     running,
     held,
@@ -170,6 +191,17 @@ structure!(RankCounts {
 });
 structure!(Host { number, name });
 structure!(RankRange { first, count, host });
+
+impl Field for JobLayout {
+    fn put(&self, frame: &mut Vec<u8>) {
+        self.ranges.put(frame);
+        self.nbrhd_max.put(frame);
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        Self::new(Field::take(from)?, Field::take(from)?)
+    }
+}
 
 /// Bytes of the length that a frame begins with.
 pub const LENGTH_BYTES: usize = size_of::<u32>();
@@ -210,9 +242,9 @@ macro_rules! messages {
 }
 
 messages! {
-    /// Down: the layout of the job, with the limit of neighbourhoods; variables of the first host,
-    /// which a process manager may not have passed on; the hosts that the receiver must start.
-    b'S' Start { ranges: Vec<RankRange>, nbrhd_max: u32, variables: Pairs, todo: Vec<Host> }
+    /// Down: the layout of the job; variables of the first host, which a process manager may not
+    /// have passed on; the hosts that the receiver must start.
+    b'S' Start { layout: JobLayout, variables: Pairs, todo: Vec<Host> }
     /// Down: the phase of the job's end, its exit code, and the epoch of [`RankCounts`].
     b'P' Phase { phase: Phase, code: i32, epoch: u32 }
     /// Down: the result of an exchange: the bytes of all ranks, in the order of ranks.
@@ -230,9 +262,8 @@ messages! {
     b'C' Report { counts: RankCounts }
     /// From a worker: the rank that it requests, and the identity of its host.
     b'W' Register { requested_rank: Option<u32>, host: Vec<u8> }
-    /// To a worker: its rank, the number of ranks, the job's name, and the launcher's environment,
-    /// masked.
-    b'L' Assign { rank: u32, size: u32, job: Vec<u8>, environment: Vec<u8> }
+    /// To a worker: its rank, the number of ranks, and the launcher's environment, masked.
+    b'L' Assign { rank: u32, size: u32, environment: Vec<u8> }
     /// From a worker: it waits for all workers. To a worker: all wait.
     b'F' Fence {}
     /// From a rank to the leader of its host: its rank, the process manager's daemon (0: unknown),
@@ -241,15 +272,8 @@ messages! {
     /// From the leader to the ranks of its host: what they put into the process manager's store.
     b'A' Endpoint { text: Vec<u8> }
     /// From the agent to a rank that a process manager has started: the job's token, cores of the
-    /// host, whether there are other hosts, and the layout, as in `Start`.
-    b'J' Join {
-        token: u128,
-        cpus: u32,
-        relayed: bool,
-        ranges: Vec<RankRange>,
-        nbrhd_max: u32,
-        variables: Pairs,
-    }
+    /// host, whether there are other hosts, the layout, and variables as in `Start`.
+    b'J' Join { token: u128, cpus: u32, relayed: bool, layout: JobLayout, variables: Pairs }
 }
 
 /// The length of the frame, itself included, that begins with `bytes`, once it is known. An error
@@ -281,11 +305,6 @@ mod tests {
 
     /// Messages with fields of every type.
     fn all() -> Vec<AgentMessage> {
-        let range = RankRange {
-            first: 3,
-            count: 4,
-            host: 1,
-        };
         let host = Host {
             number: 2,
             name: b"node\xff2".to_vec(),
@@ -304,8 +323,7 @@ mod tests {
         };
         vec![
             AgentMessage::Start {
-                ranges: vec![range; 3],
-                nbrhd_max: 2,
+                layout: JobLayout::from_hosts(&[1, 1, 0, 2], 2).unwrap(),
                 variables: vec![(b"GASNET_A".to_vec(), b"b\nc".to_vec())],
                 todo: vec![host],
             },

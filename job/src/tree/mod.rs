@@ -85,11 +85,7 @@ impl Branch {
 
     /// Whether no more messages can come from it.
     fn is_over(&self) -> bool {
-        self.lost || (self.counts.present == 0 && self.link.as_ref().is_some_and(|l| l.broken().is_some()))
-    }
-
-    fn name(&self) -> String {
-        String::from_utf8_lossy(&self.host.name).into_owned()
+        self.lost || (self.counts.present == 0 && self.link.as_ref().is_some_and(|l| l.broken.is_some()))
     }
 }
 
@@ -110,15 +106,15 @@ pub enum TreeEvent {
 /// The connections of this agent.
 #[derive(Debug)]
 pub struct Tree {
-    secret: Secret,
-    up: Option<Up>,
+    pub secret: Secret,
+    /// The connections to the agent above, except at the root.
+    pub up: Option<Up>,
     /// Connections for output that each branch opens.
     outputs: usize,
-    /// Connections for output that are not forwarded yet, by stream.
-    new_outputs: Vec<(u32, OutputLink)>,
-    /// None once all branches have connected.
-    listener: Option<Listener>,
-    branches: Vec<Branch>,
+    /// None once all branches have connected. Until then checks are due even without input.
+    pub listener: Option<Listener>,
+    /// The hosts directly below.
+    pub branches: Vec<Branch>,
     /// When to give up branches that have not connected.
     give_up: Option<Instant>,
 }
@@ -135,16 +131,10 @@ impl Tree {
             secret,
             up,
             outputs: if routed { 2 } else { 0 },
-            new_outputs: Vec::new(),
             listener: None,
             branches: Vec::new(),
             give_up: None,
         }
-    }
-
-    /// The secret of the job.
-    pub fn secret(&self) -> Secret {
-        self.secret
     }
 
     /// Whether this is the root, which decides.
@@ -170,30 +160,6 @@ impl Tree {
         self.branches.iter().all(|branch| branch.has_called(self.outputs))
     }
 
-    /// Takes the connections for output to the agent above.
-    pub fn take_outputs(&mut self) -> Option<[OutputLink; 2]> {
-        self.up.as_mut()?.outputs.take()
-    }
-
-    /// Adds a connection for stream 1 or 2 of the output of the branch of `host`.
-    fn add_output(&mut self, host: u32, stream: u32, connection: OutputLink) {
-        let lacks = |b: &&mut Branch| b.host.number == host && !b.lost && b.outputs.iter().all(|(s, _)| *s != stream);
-        if let Some(branch) = self.branches.iter_mut().find(lacks) {
-            branch.outputs.push((stream, connection.stream()));
-            self.new_outputs.push((stream, connection));
-        }
-    }
-
-    /// The branches.
-    pub fn branches(&self) -> &[Branch] {
-        &self.branches
-    }
-
-    /// If rank 0 is on a host directly below: where to write its input, and the start-up line.
-    pub fn take_input(&mut self) -> Option<(OwnedFd, Vec<u8>)> {
-        self.branches.iter_mut().find_map(|b| b.input.take())
-    }
-
     /// The address of this host that the tree uses, once there is a connection; a loopback address
     /// only if there is no other.
     pub fn own_address(&self) -> Option<IpAddr> {
@@ -215,15 +181,8 @@ impl Tree {
             idle: u32::MAX,
             ..RankCounts::default()
         };
-        for counts in self.branches.iter().filter(|b| !b.is_over()).map(|b| b.counts) {
-            sum.running = sum.running.saturating_add(counts.running);
-            sum.held = sum.held.saturating_add(counts.held);
-            sum.present = sum.present.saturating_add(counts.present);
-            if counts.running > 0 {
-                let seen = |times| if counts.epoch == epoch { times } else { 0 };
-                sum.waiting = sum.waiting.min(seen(counts.waiting));
-                sum.idle = sum.idle.min(seen(counts.idle));
-            }
+        for branch in self.branches.iter().filter(|b| !b.is_over()) {
+            sum.add(&branch.counts);
         }
         sum
     }
@@ -251,24 +210,14 @@ impl Tree {
         self.listener.iter().for_each(|listener| listener.poll_items(items));
     }
 
-    /// Whether checks are due even without input: limits for unauthenticated peers and for branches
-    /// that have not connected.
-    pub fn is_impatient(&self) -> bool {
-        self.listener.is_some()
-    }
-
     /// New events. `first_messages` returns the first messages for a branch that connects.
     pub fn events(&mut self, first_messages: impl Fn(&Branch) -> Vec<AgentMessage>) -> Vec<TreeEvent> {
-        self.accept_branches(first_messages);
-        let new_outputs = self.new_outputs.drain(..);
-        let mut events: Vec<TreeEvent> = new_outputs
-            .map(|(stream, connection)| TreeEvent::Output(stream, connection))
-            .collect();
+        let mut events = self.accept_branches(first_messages);
         if let Some(up) = &mut self.up {
             while let Some(message) = up.link.receive() {
                 events.push(TreeEvent::Down(message));
             }
-            if up.link.broken().is_some() {
+            if up.link.broken.is_some() {
                 events.push(TreeEvent::Orphaned);
             }
         }
@@ -281,11 +230,12 @@ impl Tree {
                 }
                 events.push(TreeEvent::Up(message));
             }
-            if let Some(why) = link.broken().filter(|_| branch.counts.present > 0 && !branch.lost) {
-                let why = format!(
-                    "the connection to host {} is lost: {why}",
-                    String::from_utf8_lossy(&branch.host.name)
-                );
+            if let Some(why) = link
+                .broken
+                .as_ref()
+                .filter(|_| branch.counts.present > 0 && !branch.lost)
+            {
+                let why = format!("the connection to host {} is lost: {why}", branch.host.shown());
                 branch.lose();
                 events.push(TreeEvent::Lost(why));
             }
@@ -304,16 +254,19 @@ impl Tree {
             branch.link = None;
             format!(
                 "the node agent on host {} has been silent for {} seconds; it may be stopped",
-                branch.name(),
+                branch.host.shown(),
                 limit.as_secs()
             )
         };
         self.branches.iter_mut().filter(here).map(lose).collect()
     }
 
-    /// Accepts connections of the job's agents.
-    fn accept_branches(&mut self, first_messages: impl Fn(&Branch) -> Vec<AgentMessage>) {
-        let Some(listener) = &mut self.listener else { return };
+    /// Accepts connections of the job's agents. Returns those for output.
+    fn accept_branches(&mut self, first_messages: impl Fn(&Branch) -> Vec<AgentMessage>) -> Vec<TreeEvent> {
+        let mut events = Vec::new();
+        let Some(listener) = &mut self.listener else {
+            return events;
+        };
         for caller in listener.accept(self.secret, self.branches.len()) {
             match caller {
                 Caller::Agent(host, mut link) => {
@@ -325,13 +278,21 @@ impl Tree {
                         branch.link = Some(link);
                     }
                 }
-                Caller::Output(host, stream, connection) => self.add_output(host, stream, connection),
-                Caller::Worker(_) => {}
+                Caller::Output(host, stream, connection) => {
+                    let lacks = |b: &&mut Branch| {
+                        b.host.number == host && !b.lost && b.outputs.iter().all(|(known, _)| *known != stream)
+                    };
+                    if let Some(branch) = self.branches.iter_mut().find(lacks) {
+                        branch.outputs.push((stream, connection.stream()));
+                        events.push(TreeEvent::Output(stream, connection));
+                    }
+                }
             }
         }
         if self.is_complete() {
             self.listener = None;
         }
+        events
     }
 
     /// Gives up branches that cannot connect any more: their remote shell has ended, or their time
@@ -342,7 +303,7 @@ impl Tree {
         let outputs = self.outputs;
         for branch in self.branches.iter_mut().filter(|b| !b.has_called(outputs)) {
             let ended = branch.shell.and_then(process::reap);
-            let name = branch.name();
+            let name = branch.host.shown().into_owned();
             let why = match ended {
                 Some(ended) => {
                     branch.shell = None;

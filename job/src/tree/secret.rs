@@ -78,11 +78,6 @@ impl Secret {
         Self(bytes)
     }
 
-    /// Its bytes, for a private channel.
-    pub fn bytes(&self) -> [u8; 16] {
-        self.0
-    }
-
     /// As text, for a private channel that takes words only.
     pub fn to_text(self) -> String {
         format!("{:032x}", u128::from_be_bytes(self.0))

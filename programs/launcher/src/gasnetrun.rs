@@ -17,7 +17,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use gasnet_conduit::config::{AUTO_CONDUIT as AUTO, TABLE};
+use gasnet_conduit::config::{built_in, AUTO_CONDUIT as AUTO, TABLE};
 use gasnet_conduit::{Reach, SystemLauncher};
 use gasnet_conduit_any::gasneti_conduits;
 use gasnet_job::spawner::{self, Decision, Spawner, Starter};
@@ -289,7 +289,7 @@ fn decide(request: &Request) -> Result<Decision, Stop> {
     let is_alone = library.network && suggested.spawner == Spawner::Fork;
     match request.nodes.filter(|&nodes| is_alone && nodes > 1) {
         None => Ok(suggested),
-        Some(_) if hosts::has_default() => Ok(Decision {
+        Some(_) if built_in("GASNET_SSH_NODEFILE").is_some() => Ok(Decision {
             spawner: Spawner::Ssh,
             by_spawnfn: false,
             why: "this site has a list of hosts".into(),
@@ -446,8 +446,6 @@ fn start(launcher: &str, request: &Request) -> ExitCode {
     }
     let mut command = Command::new(&line[0]);
     command.args(&line[1..]).envs(set);
-    // Set if a rank of another job started this launcher: the number of ranks of that job.
-    command.env_remove("_GASNET_JOB_RANKS");
     if request.decision.spawner.is_manager() {
         // Otherwise each process would start a job of this size.
         command.env_remove("GASNET_PSHM_NODES");
@@ -465,9 +463,7 @@ fn start(launcher: &str, request: &Request) -> ExitCode {
 /// directory.
 fn locate(program: &OsStr) -> OsString {
     let plain = !program.as_bytes().contains(&b'/');
-    let on_path =
-        || env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|folder| folder.join(program).is_file()));
-    if plain && !on_path() && Path::new(program).is_file() {
+    if plain && !spawner::on_path(program) && Path::new(program).is_file() {
         return Path::new(".").join(program).into_os_string();
     }
     program.to_owned()

@@ -45,11 +45,6 @@ fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// The protection tag that goes with a cookie: what `GNI_GetPtag` of the emulator of uGNI returns.
-fn ptag_of(cookie: u32) -> u8 {
-    3 + ((cookie ^ cookie >> 16) % 125) as u8
-}
-
 /// NICs of a node, from the options of the emulator of uGNI.
 fn nics() -> u32 {
     let text = env::var("EMU_UGNI").unwrap_or_default();
@@ -102,7 +97,8 @@ fn start<'a>(
             words,
             at,
             id,
-            ptag: ptag_of(cookie),
+            // As `GNI_GetPtag` of the emulator of uGNI returns it.
+            ptag: 3 + ((cookie ^ cookie >> 16) % 125) as u8,
             cookie,
             nics: nics(),
             is_elan: plan.style == Style::Prun || env::var_os("EMU_ELAN").is_some(),

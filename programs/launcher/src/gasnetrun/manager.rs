@@ -53,7 +53,7 @@ pub fn command(filling: &Filling<'_>) -> Result<Vec<OsString>, String> {
         }
     }
     let own = filling.launcher.map(|launcher| launcher.program);
-    if env::var_os("SLURM_JOB_ID").is_some() && on_path("srun").is_some() {
+    if env::var_os("SLURM_JOB_ID").is_some() && on_path("srun") {
         return Ok(match own {
             Some("aprun") => cray_srun(filling),
             Some("prun") => elan_srun(filling),
@@ -63,11 +63,11 @@ pub fn command(filling: &Filling<'_>) -> Result<Vec<OsString>, String> {
     if own == Some("prun") && filling.launcher.as_ref().is_some_and(is_there) {
         return Ok(prun(filling));
     }
-    if on_path("aprun").is_some() {
+    if on_path("aprun") {
         return Ok(aprun(filling));
     }
     let names = ["mpiexec.hydra", "mpiexec", "mpirun"];
-    let Some(name) = names.into_iter().find(|name| on_path(name).is_some()) else {
+    let Some(name) = names.into_iter().find(|name| on_path(name)) else {
         return Err(format!(
             "no process manager found: neither PMIRUN_CMD nor MPIRUN_CMD is set, this is not a Slurm allocation, and \
              {}aprun, {} are not on the path",
