@@ -51,15 +51,10 @@ impl Rendezvous {
         let node = node.map_or_else(String::new, |node| format!("-{node}"));
         let host = secret.socket_name(&net::boot_and_namespace());
         let name = format!("gasnet-{}-{host:032x}{node}", process::user());
-        match UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?) {
+        let (leader, acceptor, own_end) = match UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?) {
             Ok(listener) => {
                 let (leader, own_end) = UnixStream::pair()?;
-                Ok(Self {
-                    rank,
-                    leader,
-                    acceptor: Some(Acceptor::open(listener)?),
-                    own_end: Some(own_end),
-                })
+                (leader, Some(Acceptor::open(listener)?), Some(own_end))
             }
             Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
                 // The holder stays until all ranks have connected, and accepts at once.
@@ -70,15 +65,16 @@ impl Rendezvous {
                 if user != process::user() {
                     return Err(io::Error::other(format!("user {user} holds the local socket @{name}")));
                 }
-                Ok(Self {
-                    rank,
-                    leader,
-                    acceptor: None,
-                    own_end: None,
-                })
+                (leader, None, None)
             }
-            Err(e) => Err(e),
-        }
+            Err(e) => return Err(e),
+        };
+        Ok(Self {
+            rank,
+            leader,
+            acceptor,
+            own_end,
+        })
     }
 
     /// Sends the leader this process's rank, descriptor, daemon and cores.
