@@ -174,14 +174,10 @@ fn tables(model: &Model) -> [Member; 2] {
         for sums in ranks.values() {
             all.merge(sums);
         }
-        let most = ranks
-            .iter()
-            .max_by_key(|(_, s)| s.total)
-            .map_or((0, 0), |(r, s)| (*r, s.total));
-        let least = ranks
-            .iter()
-            .min_by_key(|(_, s)| s.total)
-            .map_or((0, 0), |(r, s)| (*r, s.total));
+        let most = ranks.iter().max_by_key(|(_, sums)| sums.total);
+        let least = ranks.iter().min_by_key(|(_, sums)| sums.total);
+        let pair =
+            |found: Option<(&u32, &Sums)>| numbers(found.map_or([0, 0], |(rank, sums)| [u64::from(*rank), sums.total]));
         let name = match (*section, *kind) {
             ("BARRIER", "WAIT") => "gasnet_barrier_wait",
             ("BARRIER", "WAITNOTIFY") => "from notify to wait",
@@ -193,8 +189,8 @@ fn tables(model: &Model) -> [Member; 2] {
             ("calls", all.count.to_string()),
             ("total", all.total.to_string()),
             ("most", all.most.to_string()),
-            ("mostRank", numbers([u64::from(most.0), most.1])),
-            ("leastRank", numbers([u64::from(least.0), least.1])),
+            ("mostRank", pair(most)),
+            ("leastRank", pair(least)),
         ])
     };
     let mut places: Vec<(u32, [u64; 3])> = places.into_iter().collect();

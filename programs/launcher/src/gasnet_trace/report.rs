@@ -186,35 +186,29 @@ fn table(
     let width = |texts: &mut dyn Iterator<Item = usize>, least: usize| texts.max().unwrap_or(0).max(least);
     let source_width = width(&mut names.iter().map(|n| n.chars().count()), 11);
     let kind_width = width(&mut rows.iter().map(|(key, _)| key.kind.chars().count()), 4);
-    let _ = write!(out, "{:source_width$}  {:kind_width$}", "SOURCE LINE", "TYPE");
-    if selection.threads {
-        let _ = write!(out, "  {:>5}", "RANK");
-    }
-    if selection.peers {
-        let _ = write!(out, "  {:>5}", "PEER");
-    }
-    let _ = writeln!(
-        out,
-        "  {:>9}  {:>12}  {:>12}  {:>12}  {:>14}",
-        "CALLS", "MIN", "AVG", "MAX", "TOTAL"
-    );
-    for ((key, sums), name) in rows.iter().zip(names) {
-        let _ = write!(out, "{name:source_width$}  {:kind_width$}", key.kind);
+    let mut line = |name: &str, kind: &str, rank: &str, peer: &str, numbers: [String; 5]| {
+        let _ = write!(out, "{name:source_width$}  {kind:kind_width$}");
         if selection.threads {
-            let _ = write!(out, "  {:>5}", key.rank);
+            let _ = write!(out, "  {rank:>5}");
         }
         if selection.peers {
-            let _ = write!(out, "  {:>5}", key.peer.map_or_else(|| "-".into(), |p| p.to_string()));
+            let _ = write!(out, "  {peer:>5}");
         }
-        let _ = writeln!(
-            out,
-            "  {:>9}  {:>12}  {:>12}  {:>12}  {:>14}",
-            sums.count,
+        let [calls, least, average, most, total] = numbers;
+        let _ = writeln!(out, "  {calls:>9}  {least:>12}  {average:>12}  {most:>12}  {total:>14}");
+    };
+    let titles = ["CALLS", "MIN", "AVG", "MAX", "TOTAL"].map(str::to_owned);
+    line("SOURCE LINE", "TYPE", "RANK", "PEER", titles);
+    for ((key, sums), name) in rows.iter().zip(names) {
+        let peer = key.peer.map_or_else(|| "-".into(), |peer| peer.to_string());
+        let numbers = [
+            sums.count.to_string(),
             number(sums.least, unit),
             average(sums, unit),
             number(sums.most, unit),
-            number(sums.total, unit)
-        );
+            number(sums.total, unit),
+        ];
+        line(name, &key.kind, &key.rank.to_string(), &peer, numbers);
     }
 }
 
