@@ -219,14 +219,14 @@ fn variable(v: &Variable) -> String {
     json::object(members.map(|(name, value)| (name, json::string(value))))
 }
 
-fn lines(facts: &Facts) -> String {
-    let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+fn lines<N: AsRef<str>>(facts: &[(N, String)]) -> String {
+    let width = facts.iter().map(|(name, _)| name.as_ref().len()).max().unwrap_or(0);
     facts.iter().fold(String::new(), |mut out, (name, value)| {
-        let _ = writeln!(out, "{name:<width$}  {value}");
+        let _ = writeln!(out, "{:<width$}  {value}", name.as_ref());
         out
     })
 }
 
-fn object(facts: &Facts) -> String {
+fn object<N: AsRef<str>>(facts: &[(N, String)]) -> String {
     json::object(facts.iter().map(|(name, value)| (name, json::string(value))))
 }

@@ -1,6 +1,6 @@
 //! The providers of networks, as the conduits report them.
 
-use super::{json, Facts};
+use super::json;
 use gasnet_conduit::config::{self, Config, Variable};
 use gasnet_conduit::ProviderReport;
 use gasnet_conduit_any::gasneti_conduits;
@@ -15,12 +15,6 @@ pub fn reports(tables: &[&'static [Variable]]) -> Vec<(&'static str, Vec<Provide
     reports.filter(|(_, providers)| !providers.is_empty()).collect()
 }
 
-/// The facts, with texts for their labels.
-fn facts(report: &ProviderReport) -> Facts {
-    let owned = |(label, text): &(&'static str, String)| ((*label).to_owned(), text.clone());
-    report.facts.iter().map(owned).collect()
-}
-
 /// A paragraph for each provider.
 pub fn as_text(reports: &[(&'static str, Vec<ProviderReport>)]) -> String {
     let mut out = String::new();
@@ -31,7 +25,7 @@ pub fn as_text(reports: &[(&'static str, Vec<ProviderReport>)]) -> String {
         let _ = writeln!(out, "\nProviders of conduit {conduit}");
         for provider in providers {
             let _ = writeln!(out, "\n{}", provider.name);
-            for line in super::lines(&facts(provider)).lines() {
+            for line in super::lines(&provider.facts).lines() {
                 let _ = writeln!(out, "  {line}");
             }
         }
@@ -41,7 +35,7 @@ pub fn as_text(reports: &[(&'static str, Vec<ProviderReport>)]) -> String {
 
 /// An object of conduits, each an object of providers, each an object of facts.
 pub fn as_json(reports: &[(&'static str, Vec<ProviderReport>)]) -> String {
-    let provider = |report: &ProviderReport| (report.name.clone(), super::object(&facts(report)));
+    let provider = |report: &ProviderReport| (report.name.clone(), super::object(&report.facts));
     let conduit =
         |(name, providers): &(&'static str, Vec<ProviderReport>)| (*name, json::object(providers.iter().map(provider)));
     json::object(reports.iter().map(conduit))
