@@ -151,7 +151,7 @@ impl Barrier {
 
     fn wake() {
         if let Some(rt) = runtime::try_get() {
-            rt.comm().wake_all();
+            rt.comm.wake_all();
         }
     }
 

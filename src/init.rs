@@ -14,7 +14,7 @@ use crate::endpoint::{self, Endpoint};
 use crate::flags::Flags;
 use crate::placement::LateInPage;
 use crate::rma::{native, packets};
-use crate::runtime::{self, Runtime, RuntimeParts};
+use crate::runtime::{self, Runtime};
 use crate::segment;
 use crate::segment::configuration::{self, Configuration};
 use crate::select::{Chosen, ConduitChoice};
@@ -210,7 +210,7 @@ fn make_runtime(job: &'static Job, comm: Comm, net: &JobNetwork, segments: Confi
     let oversubscribed = !is_single(job) && job.exchange(&[u8::from(is_oversubscribed(job))]).contains(&1);
     let team0 = LateInPage::leak(Team::primordial(job, &comm, flags));
     install_barrier(job, &comm, &abilities, oversubscribed);
-    let runtime = Runtime::new(RuntimeParts {
+    let runtime = Runtime {
         job,
         rank: JobRank(job.rank()),
         size: job.size(),
@@ -229,10 +229,10 @@ fn make_runtime(job: &'static Job, comm: Comm, net: &JobNetwork, segments: Confi
         directory: OnceLock::new(),
         max_local_bytes,
         max_global_bytes,
-    });
+    };
     if configuration::is_everything() {
         endpoint::primordial_is_not_attached();
-        runtime.kernel_copy().admit_neighbours();
+        runtime.kernel_copy.admit_neighbours();
     }
     runtime
 }
@@ -572,10 +572,10 @@ fn stop(how: Stop) {
         gasnet_tools::heap::report();
     }
     if let Some(rt) = runtime::try_get() {
-        rt.comm().wake_all();
+        rt.comm.wake_all();
         wait::receive::stop();
         if !rt.single_neighbourhood() {
-            rt.network().stop(how);
+            rt.network.stop(how);
         }
     }
 }
@@ -600,6 +600,6 @@ fn linger() {
     }
     // A signal handler that interrupts this may call exit again, which must not come here.
     thread::in_conduit_at_exit(|| {
-        runtime::get().network().poll(PollScope::All, &mut Drop);
+        runtime::get().network.poll(PollScope::All, &mut Drop);
     });
 }

@@ -93,7 +93,7 @@ pub fn poll_along() {
     let network = !rt.single_neighbourhood() && {
         let polls = &thread::current().polls_along;
         polls.set(polls.get() + 1);
-        let is_due = polls.get() >= rt.conduit_limits().requests_per_poll;
+        let is_due = polls.get() >= rt.conduit_limits.requests_per_poll;
         if is_due {
             polls.set(0);
         }
@@ -139,9 +139,9 @@ fn poll_from(scope: PollScope, network: bool) -> usize {
         gasnet_tools::heap::poll();
     }
     let mut delivery = Delivery::new(rt);
-    let mut count = rt.comm().poll(scope, &mut delivery);
+    let mut count = rt.comm.poll(scope, &mut delivery);
     if network {
-        count += thread::in_conduit(|| rt.network().poll(scope, &mut delivery));
+        count += thread::in_conduit(|| rt.network.poll(scope, &mut delivery));
         runtime::check_loss();
     }
     if scope == PollScope::All {

@@ -107,7 +107,7 @@ pub fn only_flags(function: &str, flags: Flags, allowed: Flags) {
         return;
     }
     // Some calls are allowed before initialisation.
-    let rank = || runtime::get().rank();
+    let rank = || runtime::get().rank;
     if !allowed.has_all(flags) {
         fatal!(
             "rank {}: {function}: flags {:#x} are not for this call",
@@ -130,16 +130,16 @@ pub fn never(function: &str, flags: Flags, peer: Location) {
         return;
     }
     let rt = runtime::get();
-    if peer.rank == rt.rank() {
+    if peer.rank == rt.rank {
         fatal!(
             "rank {}: {function}: GEX_FLAG_PEER_NEVER_* was given, and the peer is in this process",
-            rt.rank()
+            rt.rank
         );
     }
     if flags.has(Flags::PEER_NEVER_NBRHD) && rt.is_neighbour(peer.rank) {
         fatal!(
             "rank {}: {function}: GEX_FLAG_PEER_NEVER_NBRHD was given, and rank {} is a neighbour",
-            rt.rank(),
+            rt.rank,
             peer.rank
         );
     }
@@ -160,7 +160,7 @@ pub fn no_overlap(function: &str, peer: Location, remote: usize, local: *const u
     if apart != 0 && apart < bytes {
         fatal!(
             "rank {}: {function}: source and destination of {bytes} bytes overlap, at {here:p} and {local:p}",
-            rt.rank()
+            rt.rank
         );
     }
 }
@@ -185,7 +185,7 @@ pub fn local_completion(function: &str, lc_opt: LcOpt, kind: Lc) {
     if !good {
         fatal!(
             "rank {}: {function}: lc_opt must not be {name} in this call",
-            runtime::get().rank()
+            runtime::get().rank
         );
     }
 }
@@ -214,10 +214,10 @@ pub fn event(function: &str, event: Event) {
 /// The job has a rank `rank`.
 #[inline]
 pub fn job_rank(function: &str, rank: JobRank) {
-    if CHECKED && rank.0 >= runtime::get().size() {
+    if CHECKED && rank.0 >= runtime::get().size {
         team::no_rank(format_args!(
             "{function}: job rank {rank} does not exist in a job of {}",
-            runtime::get().size()
+            runtime::get().size
         ));
     }
 }

@@ -1,6 +1,6 @@
 //! The state of a process inside a job: made once by `init`, read everywhere.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::OnceLock;
@@ -40,8 +40,8 @@ macro_rules! conduits {
     };
 }
 
-/// The parts of a [`Runtime`].
-pub struct RuntimeParts {
+/// Everything that lives from initialisation to the end of the process.
+pub struct Runtime {
     /// The job.
     pub job: &'static Job,
     /// Own rank.
@@ -81,9 +81,6 @@ pub struct RuntimeParts {
     pub max_global_bytes: usize,
 }
 
-/// Everything that lives from initialisation to the end of the process.
-pub struct Runtime(RuntimeParts);
-
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
 /// Whether this process has begun to initialise.
 pub static STARTED: AtomicBool = AtomicBool::new(false);
@@ -113,176 +110,60 @@ pub fn get() -> &'static Runtime {
 }
 
 impl Runtime {
-    /// Of these parts.
-    pub fn new(parts: RuntimeParts) -> Self {
-        Self(parts)
-    }
-
-    /// The job.
-    #[inline]
-    pub fn job(&self) -> &'static Job {
-        self.0.job
-    }
-
-    /// Own rank.
-    #[inline]
-    pub fn rank(&self) -> JobRank {
-        self.0.rank
-    }
-
-    /// Ranks in the job.
-    #[inline]
-    pub fn size(&self) -> u32 {
-        self.0.size
-    }
-
-    /// Ranks that share memory with this one.
-    #[inline]
-    pub fn nbrhd(&self) -> &Nbrhd {
-        &self.0.nbrhd
-    }
-
-    /// The neighbourhood's communication memory.
-    #[inline]
-    pub fn comm(&self) -> &Comm {
-        &self.0.comm
-    }
-
-    /// How to get at memory of neighbours that is not mapped.
-    #[inline]
-    pub fn kernel_copy(&self) -> &KernelCopy {
-        &self.0.kernel_copy
-    }
-
-    /// Whether leaders of neighbourhoods share cores on any host, in which case throughput matters
-    /// more than latency. The same on all ranks.
-    #[inline]
-    pub fn oversubscribed(&self) -> bool {
-        self.0.oversubscribed
-    }
-
-    /// The network.
-    #[inline]
-    pub fn network(&self) -> &'static dyn Network {
-        self.0.network
-    }
-
-    /// Its abilities, as far as the job uses them.
-    #[inline]
-    pub fn abilities(&self) -> &Abilities<'static> {
-        &self.0.abilities
-    }
-
-    /// Its conduit.
-    #[inline]
-    pub fn conduit(&self) -> &Identity {
-        &self.0.conduit
-    }
-
-    /// The conduit's name, as C reads it.
-    #[inline]
-    pub fn conduit_name(&self) -> &CStr {
-        &self.0.conduit_name
-    }
-
-    /// Its limits.
-    #[inline]
-    pub fn conduit_limits(&self) -> &Limits {
-        &self.0.conduit_limits
-    }
-
-    /// The client.
-    #[inline]
-    pub fn client(&self) -> &'static Client {
-        self.0.client
-    }
-
-    /// The primordial endpoint.
-    #[inline]
-    pub fn endpoint0(&self) -> &'static Endpoint {
-        self.0.endpoint0
-    }
-
-    /// The primordial team.
-    #[inline]
-    pub fn team0(&self) -> &'static Team {
-        self.0.team0
-    }
-
-    /// Bound segments, after Attach.
-    #[inline]
-    pub fn directory(&self) -> &OnceLock<Directory> {
-        &self.0.directory
-    }
-
-    /// Largest segment for this rank.
-    #[inline]
-    pub fn max_local_bytes(&self) -> usize {
-        self.0.max_local_bytes
-    }
-
-    /// The least `max_local_bytes` of all ranks.
-    #[inline]
-    pub fn max_global_bytes(&self) -> usize {
-        self.0.max_global_bytes
-    }
-}
-
-impl Runtime {
     /// Whether `rank` shares memory with this process (which does so with itself).
     #[inline]
     pub fn is_neighbour(&self, rank: JobRank) -> bool {
-        self.nbrhd().contains(rank.0)
+        self.nbrhd.contains(rank.0)
     }
 
     /// The index of a neighbour in the neighbourhood.
     #[inline]
     pub fn nbrhd_index(&self, rank: JobRank) -> usize {
-        self.nbrhd().index(rank.0)
+        self.nbrhd.index(rank.0)
     }
 
     /// The neighbour with this index.
     #[inline]
     pub fn nbrhd_rank(&self, index: usize) -> JobRank {
-        JobRank(self.nbrhd().rank(index))
+        JobRank(self.nbrhd.rank(index))
     }
 
     /// All neighbours, ascending.
     pub fn nbrhd_ranks(&self) -> impl Iterator<Item = JobRank> + '_ {
-        self.nbrhd().ranks().map(JobRank)
+        self.nbrhd.ranks().map(JobRank)
     }
 
     /// Whether this process is the leader of its neighbourhood.
     pub fn leads_nbrhd(&self) -> bool {
-        self.rank() == JobRank(self.nbrhd().first())
+        self.rank == JobRank(self.nbrhd.first())
     }
 
     /// The number of the neighbourhood of `rank`.
     pub fn nbrhd_of(&self, rank: JobRank) -> u32 {
-        self.job().nbrhd_of(rank.0)
+        self.job.nbrhd_of(rank.0)
     }
 
     /// The number of the host of `rank`.
     pub fn host_of(&self, rank: JobRank) -> u32 {
-        self.job().host_of(rank.0)
+        self.job.host_of(rank.0)
     }
 
     /// The ranks that have entered fewer than `phases` phases of the barrier of GASNet-1.
     pub fn late_for_barrier(&self, phases: u32) -> Vec<JobRank> {
-        self.job().late_for_barrier(phases).into_iter().map(JobRank).collect()
+        self.job.late_for_barrier(phases).into_iter().map(JobRank).collect()
     }
 
     /// Whether the neighbourhood is the whole job: then the conduit is never used.
     #[inline]
     pub fn single_neighbourhood(&self) -> bool {
-        self.nbrhd().count() == self.size()
+        self.nbrhd.count() == self.size
     }
 
     /// A local endpoint.
     #[inline]
     pub fn endpoint(&self, index: u16) -> Option<&'static Endpoint> {
         if index == 0 {
-            Some(self.endpoint0())
+            Some(self.endpoint0)
         } else {
             endpoint::other(index)
         }
@@ -349,7 +230,7 @@ fn end_by_loss() {
     }
     let due = gasnet_sys::lock(&LOSS).take_if(|loss| Instant::now() >= loss.deadline);
     let Some(Loss { peer, why, .. }) = due else { return };
-    let rank = get().rank();
+    let rank = get().rank;
     match peer {
         Some(peer) => fatal!("rank {rank}: the connection to rank {peer} is lost: {why}"),
         None => fatal!("rank {rank}: the network has failed: {why}"),

@@ -326,7 +326,7 @@ fn prepared(limit: usize, flags: Flags, function: &str) -> usize {
     if rules::CHECKED && flags.has_all(Flags::AM_PREPARE_LEAST) {
         fatal!(
             "rank {}: {function}: GEX_FLAG_AM_PREPARE_LEAST_CLIENT and _ALLOC exclude each other",
-            runtime::get().rank()
+            runtime::get().rank
         );
     }
     if flags.has(Flags::AM_PREPARE_LEAST_ALLOC) {
@@ -341,7 +341,7 @@ fn check_count(function: &str, nargs: c_uint) {
     if rules::CHECKED && nargs as usize > MAX_ARGS {
         fatal!(
             "rank {}: {function}: {nargs} arguments; {MAX_ARGS} is the most",
-            runtime::get().rank()
+            runtime::get().rank
         );
     }
 }
@@ -386,7 +386,7 @@ unsafe fn answered(function: &str, token: *const Token, nargs: c_uint) -> JobRan
     if rules::CHECKED && token.class == Class::Reply {
         fatal!(
             "rank {}: {function} was called in a reply handler, which may not reply",
-            runtime::get().rank()
+            runtime::get().rank
         );
     }
     token.source.rank

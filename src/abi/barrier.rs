@@ -58,11 +58,11 @@ pub extern "C" fn gasnet_barrier_notify(id: c_int, flags: c_int) {
     let bits = |flags| Flags::from_bits(flags as u32);
     rules::only_flags(function, bits(flags), bits(FLAGS));
     let rt = runtime::get();
-    if rules::CHECKED && event::is_under_way(rt.team0().number) {
+    if rules::CHECKED && event::is_under_way(rt.team0.number) {
         fatal!(
             "rank {}: {function} was called while a collective (gex_Coll_*) over the primordial team is under \
              way: they must not operate concurrently",
-            rt.rank()
+            rt.rank
         );
     }
     let began = trace::clock(TraceCategory::Barrier);

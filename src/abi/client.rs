@@ -124,15 +124,15 @@ pub unsafe extern "C" fn gasneti_client_init_mode(
     match unsafe { begin(function, Marked { mode, segments }, name, flags, argc, argv) } {
         Err(code) => code,
         Ok(rt) => {
-            if rules::CHECKED && rt.rank() == JobRank(0) {
+            if rules::CHECKED && rt.rank == JobRank(0) {
                 warn_about(name, flags);
             }
             // SAFETY: not null, so valid for a write.
-            unsafe { client.write(rt.client()) };
+            unsafe { client.write(rt.client) };
             // SAFETY: as above.
-            unsafe { endpoint.write(rt.endpoint0()) };
+            unsafe { endpoint.write(rt.endpoint0) };
             // SAFETY: as above.
-            unsafe { team.write(rt.team0().handle()) };
+            unsafe { team.write(rt.team0.handle()) };
             OK
         }
     }

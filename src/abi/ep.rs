@@ -25,7 +25,7 @@ cdata! { gex_EP_SetCData gex_EP_QueryCData Endpoint, handles::endpoint, "endpoin
 /// The client that owns an endpoint.
 #[no_mangle]
 pub extern "C" fn gex_EP_QueryClient(_ep: *const Endpoint) -> *const Client {
-    runtime::get().client()
+    runtime::get().client
 }
 
 /// The flags of `gex_EP_Create`; for the primordial endpoint, those of `gex_Client_Init`.

@@ -48,7 +48,7 @@ pub unsafe fn endpoint<'a>(function: &str, ep: *const Endpoint) -> &'a Endpoint 
     if ep.is_null() {
         fatal!("{function} was given GEX_EP_INVALID");
     }
-    if CHECKED && !ptr::eq(ep, runtime::get().endpoint0()) && !endpoint::is_other(ep) {
+    if CHECKED && !ptr::eq(ep, runtime::get().endpoint0) && !endpoint::is_other(ep) {
         fatal!("{function}: {ep:p} is not a gex_EP_t");
     }
     // SAFETY: by contract.
@@ -79,7 +79,7 @@ pub unsafe fn segment<'a>(function: &str, segment: *const Segment) -> &'a Segmen
 /// `client` is the handle of the client. The debug flavour checks that.
 #[inline]
 pub unsafe fn client<'a>(function: &str, client: *const Client) -> &'a Client {
-    if CHECKED && !ptr::eq(client, runtime::get().client()) {
+    if CHECKED && !ptr::eq(client, runtime::get().client) {
         let what = if client.is_null() {
             "GEX_CLIENT_INVALID"
         } else {

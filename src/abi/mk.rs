@@ -133,7 +133,7 @@ pub extern "C" fn gex_MK_Destroy(kind: KindHandle, flags: Flags) {
         }
     });
     if let Err(why) = done {
-        fatal!("rank {}: {name}: {why}", runtime::get().rank());
+        fatal!("rank {}: {name}: {why}", runtime::get().rank);
     }
 }
 

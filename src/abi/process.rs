@@ -59,7 +59,7 @@ pub extern "C" fn gasnet_set_waitmode(mode: c_int) -> c_int {
 #[no_mangle]
 pub extern "C" fn gasnet_exit(code: c_int) -> ! {
     match runtime::try_get() {
-        Some(rt) => rt.job().exit(code),
+        Some(rt) => rt.job.exit(code),
         None => std::process::exit(code),
     }
 }

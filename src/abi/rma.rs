@@ -89,7 +89,7 @@ fn host_access(
             rt.outside_segment(peer, address, bytes);
         }
         if local.is_null() {
-            fatal!("rank {}: {function}: the local address is null", rt.rank());
+            fatal!("rank {}: {function}: the local address is null", rt.rank);
         }
         disposition::check(flags, ep, local as usize, bytes, function);
     }
@@ -397,7 +397,7 @@ fn value_bytes(bytes: usize, function: &str) -> usize {
     if bytes == 0 || bytes > size_of::<u64>() {
         fatal!(
             "rank {}: {function}: {bytes} bytes; a value has 1 to 8",
-            runtime::get().rank()
+            runtime::get().rank
         );
     }
     bytes

@@ -25,7 +25,7 @@ cdata! { gex_Segment_SetCData gex_Segment_QueryCData Segment, handles::segment, 
 /// The client that owns a segment.
 #[no_mangle]
 pub extern "C" fn gex_Segment_QueryClient(_segment: *const Segment) -> *const Client {
-    runtime::get().client()
+    runtime::get().client
 }
 
 /// The flags of a segment. None exist.
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn gex_Segment_Create(
         });
     }
     let most = if address.is_null() {
-        rt.max_local_bytes()
+        rt.max_local_bytes
     } else {
         usize::MAX
     };
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn gex_Segment_Create(
             name,
             &format!(
                 "a length of {bytes} bytes is not possible; memory of the library's is limited to {} bytes",
-                rt.max_local_bytes()
+                rt.max_local_bytes
             ),
         );
         return ERR_BAD_ARG;

@@ -23,20 +23,20 @@ pub fn verbose_errors() -> bool {
 /// The rank of this process in the job; `GEX_RANK_INVALID` before initialisation.
 #[no_mangle]
 pub extern "C" fn gex_System_QueryJobRank() -> JobRank {
-    runtime::try_get().map_or(JobRank(RANK_INVALID), Runtime::rank)
+    runtime::try_get().map_or(JobRank(RANK_INVALID), |rt| rt.rank)
 }
 
 /// The number of processes in the job; 0 before initialisation.
 #[no_mangle]
 pub extern "C" fn gex_System_QueryJobSize() -> u32 {
-    runtime::try_get().map_or(0, Runtime::size)
+    runtime::try_get().map_or(0, |rt| rt.size)
 }
 
 /// The conduit in use, in lower case, as static text. A program that is linked with the universal
 /// library cannot know it from its headers. Beyond the specification.
 #[no_mangle]
 pub extern "C" fn gasnetx_System_QueryConduit() -> *const c_char {
-    runtime::get().conduit_name().as_ptr()
+    runtime::get().conduit_name.as_ptr()
 }
 
 /// Whether error returns are explained on stderr.
@@ -92,10 +92,10 @@ unsafe impl Send for Deferred {}
 
 impl Deferred {
     fn of(rt: &Runtime) -> Self {
-        let mut devices = rt.abilities().wake.map(Wake::devices).unwrap_or_default().join(",");
+        let mut devices = rt.abilities.wake.map(Wake::devices).unwrap_or_default().join(",");
         if devices.is_empty() {
             // It serves neighbours only, and no entry of the list may be empty.
-            devices = rt.conduit().name.into();
+            devices = rt.conduit.name.into();
         }
         let devices = CString::new(devices).unwrap_or_default().into_raw();
         Self([ProgressThreadInfo {
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn gex_System_QueryProgressThreads(
         );
         return ERR_BAD_ARG;
     }
-    if !runtime::get().client().flags.has(Flags::DEFER_THREADS) {
+    if !runtime::get().client.flags.has(Flags::DEFER_THREADS) {
         super::complain(
             "gex_System_QueryProgressThreads",
             "GEX_FLAG_DEFER_THREADS was not passed to gex_Client_Init",
@@ -174,7 +174,7 @@ fn infos(rt: &Runtime) -> &'static Infos {
     static INFOS: OnceLock<Infos> = OnceLock::new();
     INFOS.get_or_init(|| Infos {
         neighbours: rt.nbrhd_ranks().collect(),
-        host: rt.job().host().iter().copied().map(JobRank).collect(),
+        host: rt.job.host().iter().copied().map(JobRank).collect(),
     })
 }
 
@@ -193,7 +193,7 @@ unsafe fn answer(
         None => (std::ptr::null(), 0, RANK_INVALID),
         Some(rt) => {
             let ranks = ranks(infos(rt));
-            let me = ranks.iter().position(|&r| r == rt.rank()).unwrap_or(0);
+            let me = ranks.iter().position(|&r| r == rt.rank).unwrap_or(0);
             (ranks.as_ptr(), ranks.len() as u32, me as u32)
         }
     };
@@ -251,12 +251,12 @@ pub unsafe extern "C" fn gex_System_QueryMyPosition(
     let values = match runtime::try_get() {
         None => [0, RANK_INVALID, 0, RANK_INVALID],
         Some(rt) => {
-            let job = rt.job();
+            let job = rt.job;
             [
                 job.leaders().len() as u32,
-                rt.nbrhd_of(rt.rank()),
+                rt.nbrhd_of(rt.rank),
                 job.host_count(),
-                rt.host_of(rt.rank()),
+                rt.host_of(rt.rank),
             ]
         }
     };

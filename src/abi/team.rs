@@ -44,7 +44,7 @@ pub extern "C" fn gex_TM_QueryCData(tm: TeamHandle) -> *mut c_void {
 #[no_mangle]
 pub extern "C" fn gex_TM_QueryClient(tm: TeamHandle) -> *const Client {
     team::team(tm, "gex_TM_QueryClient");
-    runtime::get().client()
+    runtime::get().client
 }
 
 /// The endpoint of the local member.
@@ -102,7 +102,7 @@ pub extern "C" fn gex_TM_TranslateJobrankToRank(tm: TeamHandle, jobrank: JobRank
     rules::job_rank(name, jobrank);
     let rank = match team::decode(tm) {
         Named::Team(team) => team.rank_of(jobrank),
-        Named::Pair(..) => (jobrank.0 < runtime::get().size()).then_some(Rank(jobrank.0)),
+        Named::Pair(..) => (jobrank.0 < runtime::get().size).then_some(Rank(jobrank.0)),
     };
     rank.unwrap_or(Rank(RANK_INVALID))
 }
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn gex_TM_Split(
         return scratch::recommended(parent, member, flags, name);
     }
     if cfg!(feature = "debug-checks") && member && color < 0 {
-        fatal!("rank {}: {name}: color {color} is negative", runtime::get().rank());
+        fatal!("rank {}: {name}: color {color} is negative", runtime::get().rank);
     }
     let scratch = (member && !flags.has(Flags::TM_NO_SCRATCH))
         .then(|| scratch::accept(parent.ep, scratch_address as usize, scratch_bytes, flags, name));
@@ -286,7 +286,7 @@ pub unsafe extern "C" fn gex_TM_Create(
 fn member(parent: &Team, arg: EpLocation, flags: Flags, function: &str) -> Location {
     let rt = runtime::get();
     let by_job = flags.has(Flags::RANK_IS_JOBRANK);
-    let size = if by_job { rt.size() } else { parent.size };
+    let size = if by_job { rt.size } else { parent.size };
     if arg.rank >= size {
         fatal!("{function}: rank {} does not exist among {size}", arg.rank);
     }
@@ -295,7 +295,7 @@ fn member(parent: &Team, arg: EpLocation, flags: Flags, function: &str) -> Locat
     } else {
         parent.locate(Rank(arg.rank)).rank
     };
-    if rank == rt.rank() && rt.endpoint(arg.index).is_none() {
+    if rank == rt.rank && rt.endpoint(arg.index).is_none() {
         fatal!("{function}: rank {rank} has no endpoint with index {}", arg.index);
     }
     Location { rank, ep: arg.index }
@@ -311,7 +311,7 @@ pub struct Memvec {
 
 /// Checks that this process does not use the team any more. Debug flavour.
 fn not_in_use(team: &Team, function: &str) {
-    let rank = runtime::get().rank();
+    let rank = runtime::get().rank;
     let domains = team.domains.load(Ordering::Relaxed);
     if domains > 0 {
         fatal!(
@@ -341,7 +341,7 @@ pub unsafe extern "C" fn gex_TM_Destroy(tm: TeamHandle, scratch: *mut Memvec, fl
     if team.is_primordial() {
         fatal!(
             "rank {}: {name}: the primordial team cannot be destroyed",
-            runtime::get().rank()
+            runtime::get().rank
         );
     }
     rules::only_flags(name, flags, Flags::GLOBALLY_QUIESCED | Flags::SCRATCH_SEG_OFFSET);
@@ -350,7 +350,7 @@ pub unsafe extern "C" fn gex_TM_Destroy(tm: TeamHandle, scratch: *mut Memvec, fl
         not_in_use(team, name);
     }
     let own = Location {
-        rank: rt.rank(),
+        rank: rt.rank,
         ep: team.ep,
     };
     let base = rt.bound_segment(own).map_or(0, |s| s.base);

@@ -135,7 +135,7 @@ impl Call<'_> {
     }
 
     fn check_completion(&self, completion: Option<PeerCompletion>) {
-        let rank = runtime::get().rank();
+        let rank = runtime::get().rank;
         let wrong = match completion {
             Some(_) if self.direction == Direction::Get => "a get: only puts notify their peer",
             Some(_) if self.flags.has(Flags::IMMEDIATE) => "GEX_FLAG_IMMEDIATE",
@@ -186,7 +186,7 @@ impl Call<'_> {
         if total.is_none() {
             fatal!(
                 "rank {}: {}: the counts name more bytes than the address space has",
-                runtime::get().rank(),
+                runtime::get().rank,
                 self.function
             );
         }
@@ -374,7 +374,7 @@ pub extern "C" fn gex_VIS_SetPeerCompletionHandler(handler: u8, source_addr: *co
             "rank {}: gex_VIS_SetPeerCompletionHandler: handler {handler}, {nbytes} bytes at {source_addr:?}. \
              A handler index is {INDEX_BASE} to \
              255, and the payload has at most GEX_VIS_MAX_PEERCOMPLETION, {}, bytes.",
-            runtime::get().rank(),
+            runtime::get().rank,
             peer::MAX_PAYLOAD
         );
     }

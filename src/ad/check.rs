@@ -47,7 +47,7 @@ pub fn request<T: Number>(function: &str, domain: &Domain, request: &Request<T>)
         flags,
         ..
     } = request;
-    let fail = |why: String| -> ! { fatal!("rank {}: {function}: {why}", rt.rank()) };
+    let fail = |why: String| -> ! { fatal!("rank {}: {function}: {why}", rt.rank) };
     rules::only_flags(function, flags, FLAGS);
     if T::DT != domain.dt {
         fail(format!(
@@ -66,7 +66,7 @@ pub fn request<T: Number>(function: &str, domain: &Domain, request: &Request<T>)
         ));
     }
     if flags.has(Flags::RANK_IS_JOBRANK)
-        && (rank.0 >= rt.size() || team::team(domain.tm, function).rank_of(rank.as_job_rank()).is_none())
+        && (rank.0 >= rt.size || team::team(domain.tm, function).rank_of(rank.as_job_rank()).is_none())
     {
         fail(format!("job rank {rank} is not in the team of the domain"));
     }
@@ -77,7 +77,7 @@ pub fn request<T: Number>(function: &str, domain: &Domain, request: &Request<T>)
     if flags.has_all(Flags::AD_MY) {
         fail("GEX_FLAG_AD_MY_RANK and GEX_FLAG_AD_MY_NBRHD exclude each other".into());
     }
-    if flags.has(Flags::AD_MY_RANK) && peer.rank != rt.rank()
+    if flags.has(Flags::AD_MY_RANK) && peer.rank != rt.rank
         || flags.has(Flags::AD_MY_NBRHD) && !rt.is_neighbour(peer.rank)
     {
         fail(format!(
@@ -94,7 +94,7 @@ pub fn request<T: Number>(function: &str, domain: &Domain, request: &Request<T>)
     }
     if codes::is_fetching(op) {
         let own = Location {
-            rank: rt.rank(),
+            rank: rt.rank,
             ep: team::team(domain.tm, function).ep,
         };
         let base = if flags.has(Flags::SELF_SEG_OFFSET) {

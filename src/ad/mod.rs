@@ -110,7 +110,7 @@ impl Call {
 
 /// Whether the conduit is to perform all operations of a domain. The same answer on all members.
 fn offload(rt: &Runtime, team: &Team, dt: u32, ops: u32, flags: Flags) -> bool {
-    let Some(atomics) = rt.abilities().atomics else {
+    let Some(atomics) = rt.abilities.atomics else {
         return false;
     };
     if flags.has(Flags::AD_FAVOR_MY_RANK | Flags::AD_FAVOR_MY_NBRHD) {
@@ -170,7 +170,7 @@ fn misaligned(rank: JobRank, target: usize, dt: u32) -> ! {
 fn on_device(rt: &Runtime, place: Location) -> ! {
     fatal!(
         "rank {}: remote atomics work on host memory, but the segment of endpoint {} of rank {} is memory of a device",
-        rt.rank(),
+        rt.rank,
         place.ep,
         place.rank
     )
@@ -228,7 +228,7 @@ pub fn resolve<T: Number>(domain: &Domain, request: &Request<T>) -> Option<Remot
     let rt = runtime::get();
     let peer = domain.peer(request.rank, request.flags);
     let own = Location {
-        rank: rt.rank(),
+        rank: rt.rank,
         ep: team::team(domain.tm, "a remote atomic").ep,
     };
     let request = &absolute(rt, own, peer, request);
@@ -303,7 +303,7 @@ pub fn start(domain: &Domain, operation: &RemoteOperation, op: &'static Op) -> R
         fence(Ordering::SeqCst);
     }
     let immediate = flags.has(Flags::IMMEDIATE);
-    let abilities = rt.abilities();
+    let abilities = &rt.abilities;
     match abilities.atomics.zip(abilities.segments).filter(|_| domain.offloaded) {
         None => packets::start(peer, &call, op, immediate),
         Some((atomics, segments)) => match rt.remote_segment(segments, peer) {

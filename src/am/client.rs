@@ -51,7 +51,7 @@ pub fn check_destination(m: &Message<'_>) {
 
 #[cold]
 fn refuse(m: Message<'_>, limit: usize) -> ! {
-    let rank = runtime::get().rank();
+    let rank = runtime::get().rank;
     if m.handler < INDEX_BASE {
         fatal!(
             "rank {rank}: AM injection: {} is not a client handler index ({INDEX_BASE}..255)",
@@ -156,7 +156,7 @@ fn send_from_host(message: &Message<'_>, flags: Flags) -> Result<(), Busy> {
         record(began, *message);
     }
     if message.class == Class::Request {
-        if message.target.rank == runtime::get().rank() {
+        if message.target.rank == runtime::get().rank {
             progress::poll_after_loopback();
         } else {
             progress::poll_along();
@@ -231,13 +231,13 @@ pub unsafe fn reply(token: *const Token, category: AmCategory, handler: u8, args
     if token.class == Class::Reply {
         fatal!(
             "rank {}: gex_AM_Reply: a reply handler may not send",
-            runtime::get().rank()
+            runtime::get().rank
         );
     }
     if CHECKED && token.replied.get() {
         fatal!(
             "rank {}: gex_AM_Reply: this request was answered already",
-            runtime::get().rank()
+            runtime::get().rank
         );
     }
     Message::new(Class::Reply, category, token.source, handler, args).from_endpoint(token.target_ep)

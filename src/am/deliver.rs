@@ -82,7 +82,7 @@ impl<'a> Delivery<'a> {
             "rank {} received a malformed message from rank {source}: {what}. The memory of rank {source} is corrupt, \
             or the two \
              ranks run different versions of libgasnet.",
-            self.rt.rank()
+            self.rt.rank
         )
     }
 
@@ -159,7 +159,7 @@ impl<'a> Delivery<'a> {
             header,
             category: m.category,
             class: m.class,
-            source: self.rt.rank(),
+            source: self.rt.rank,
             args: [0; MAX_ARGS],
             nargs: m.args.len(),
             payload,
@@ -177,7 +177,7 @@ impl<'a> Delivery<'a> {
         let entry = endpoint
             .handlers
             .get(m.header.handler)
-            .or_else(|| self.rt.endpoint0().handlers.get(m.header.handler));
+            .or_else(|| self.rt.endpoint0.handlers.get(m.header.handler));
         let Some(entry) = entry else { self.no_handler(m) };
         if CHECKED && !entry.accepts(m.class, m.category, m.nargs) {
             self.other_handler(m, entry);
@@ -228,7 +228,7 @@ impl<'a> Delivery<'a> {
         fatal!(
             "rank {}: an AM {:?} {:?} came from rank {} for endpoint {}, which does not exist here. Create it with \
              gex_EP_Create, and synchronise before the first message.",
-            self.rt.rank(),
+            self.rt.rank,
             m.category,
             m.class,
             m.source,
@@ -241,7 +241,7 @@ impl<'a> Delivery<'a> {
         fatal!(
             "rank {}: an AM {:?} {:?} with {} arguments came from rank {} for handler {}, but no handler is registered \
              there. Register it with gex_EP_RegisterHandlers on every rank, and synchronise before the first message.",
-            self.rt.rank(),
+            self.rt.rank,
             m.category,
             m.class,
             m.nargs,
@@ -255,7 +255,7 @@ impl<'a> Delivery<'a> {
         fatal!(
             "rank {}: an AM {:?} {:?} with {} arguments came from rank {} for handler {} ({}), which was registered \
              with flags {:#x} for {} arguments.",
-            self.rt.rank(),
+            self.rt.rank,
             m.category,
             m.class,
             m.nargs,
@@ -432,7 +432,7 @@ impl Sink for Delivery<'_> {
                 return Disposal::Done;
             }
             Payload::Block(block) => {
-                let blocks = self.rt.comm().blocks(source, class);
+                let blocks = self.rt.comm.blocks(source, class);
                 if !blocks.holds(block, m.header.bytes as usize) {
                     self.malformed(rank, "a payload outside its block");
                 }
@@ -453,10 +453,7 @@ impl Sink for Delivery<'_> {
             }
             self.dispatch(m);
             if let Some(block) = m.block {
-                self.rt
-                    .comm()
-                    .blocks(self.rt.nbrhd_index(m.source), m.class)
-                    .free(block);
+                self.rt.comm.blocks(self.rt.nbrhd_index(m.source), m.class).free(block);
             }
         }
         self.copied = None;
@@ -469,7 +466,7 @@ impl Sink for Delivery<'_> {
 
 impl Upcalls for Delivery<'_> {
     fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]) {
-        if packet.len() < HEADER || source.0 >= self.rt.size() {
+        if packet.len() < HEADER || source.0 >= self.rt.size {
             self.malformed(source, "too short");
         }
         let word = Word {

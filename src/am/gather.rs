@@ -26,7 +26,7 @@ pub fn set_limit(bytes: usize) {
 #[inline]
 pub fn wanted(rt: &Runtime, m: &Message<'_>) -> Option<&'static dyn Gather> {
     let is_large = m.category == AmCategory::Medium && m.bytes >= FROM.load(Ordering::Relaxed);
-    rt.abilities().gather.filter(|_| is_large && m.handler >= INDEX_BASE)
+    rt.abilities.gather.filter(|_| is_large && m.handler >= INDEX_BASE)
 }
 
 /// Sends `m` now or not at all. If the client waits for local completion, so does this.

@@ -35,7 +35,7 @@ fn try_whole(message: &Message<'_>) -> Result<(), Busy> {
 #[inline(always)]
 fn try_to(message: &Message<'_>) -> Result<(), Busy> {
     let rt = runtime::get();
-    if message.target.rank == rt.rank() && loopback::deliver(rt, *message) {
+    if message.target.rank == rt.rank && loopback::deliver(rt, *message) {
         return Ok(());
     }
     if !rt.is_neighbour(message.target.rank) {
@@ -130,7 +130,7 @@ fn send_long_intra_nbrhd(rt: &Runtime, m: Message<'_>, target: usize) -> Result<
     if rt.can_touch(m.target) {
         return post::long_to_mapped(rt, &m, target);
     }
-    if !rt.comm().has_room(target, m.class, HEADER + 4 * m.args.len()) {
+    if !rt.comm.has_room(target, m.class, HEADER + 4 * m.args.len()) {
         return Err(Busy);
     }
     match long::copied_by_kernel(rt, &m) {

@@ -37,7 +37,7 @@ pub fn target(rt: &Runtime, m: &Message<'_>) -> Option<Target> {
 
 #[cold]
 fn look_up(rt: &Runtime, m: &Message<'_>) -> Option<Target> {
-    let notify = rt.abilities().put_notify.filter(|_| !rt.is_neighbour(m.target.rank))?;
+    let notify = rt.abilities.put_notify.filter(|_| !rt.is_neighbour(m.target.rank))?;
     Some((notify, rt.network_segment(m.target)?))
 }
 

@@ -47,7 +47,7 @@ fn run(rt: &Runtime, m: &Message<'_>, kind: u8, payload: *mut u8) {
 /// else's already.
 fn medium(rt: &Runtime, m: &Message<'_>) {
     if let Some(block) = m.block {
-        let blocks = rt.comm().pool(m.class).blocks();
+        let blocks = rt.comm.pool(m.class).blocks();
         run(rt, m, kind::MEDIUM, blocks.payload(block));
         blocks.free(block);
         return;

@@ -221,7 +221,7 @@ pub fn max_medium(rank: Option<JobRank>) -> usize {
     match rank {
         Some(rank) if rt.is_neighbour(rank) => MAX_MEDIUM,
         None if rt.single_neighbourhood() => MAX_MEDIUM,
-        _ => network_medium(rt.conduit_limits()),
+        _ => network_medium(&rt.conduit_limits),
     }
 }
 

@@ -135,7 +135,7 @@ fn prepare(desc: &'static SrcDesc, wanted: &Preparation<'_>) -> Result<&'static 
 
 #[cold]
 fn refuse_prepare(desc: &SrcDesc, wanted: Preparation<'_>) -> ! {
-    let (rank, args) = (runtime::get().rank(), wanted.args);
+    let (rank, args) = (runtime::get().rank, wanted.args);
     if args.flags.has(Flags::SELF_SEG_OFFSET) {
         fatal!("rank {rank}: gex_AM_Prepare: GEX_FLAG_SELF_SEG_OFFSET is not allowed here; pass an address");
     }
@@ -160,7 +160,7 @@ fn refuse_prepare(desc: &SrcDesc, wanted: Preparation<'_>) -> ! {
 
 /// The checks of the debug flavour.
 fn check(wanted: &Preparation<'_>) {
-    let (rank, args) = (runtime::get().rank(), wanted.args);
+    let (rank, args) = (runtime::get().rank, wanted.args);
     let (name, lc) = match wanted.class {
         Class::Request => ("gex_AM_PrepareRequest", Lc::Request),
         Class::Reply => ("gex_AM_PrepareReply", Lc::Reply),
@@ -256,7 +256,7 @@ pub unsafe fn commit(desc: *const SrcDesc, call: &CommitArgs<'_>) -> Result<(), 
 
 #[cold]
 fn refuse_descriptor(null: bool) -> ! {
-    let rank = runtime::get().rank();
+    let rank = runtime::get().rank;
     if null {
         fatal!("rank {rank}: gex_AM_Commit was given GEX_AM_SRCDESC_NO_OP");
     }
@@ -266,7 +266,7 @@ fn refuse_descriptor(null: bool) -> ! {
 /// Reads again what is prepared: as an argument it would lie in memory in every Commit.
 #[cold]
 fn refuse_commit(call: CommitArgs<'_>, desc: &SrcDesc) -> ! {
-    let rank = runtime::get().rank();
+    let rank = runtime::get().rank;
     let Some(p) = desc.prepared() else {
         refuse_descriptor(false)
     };
@@ -307,7 +307,7 @@ fn untouched(call: CommitArgs<'_>) -> ! {
         "rank {}: gex_AM_Commit{:?}{:?}{} of {} bytes: the payload was not written, the buffer of \
          gex_AM_SrcDescAddr still holds the pattern of GASNET_SD_INITVAL. Write it before the Commit; if it looks \
          like this by chance, raise GASNET_SD_INITLEN, or set GASNET_SD_INIT=0.",
-        runtime::get().rank(),
+        runtime::get().rank,
         call.class,
         call.category,
         call.args.len(),
@@ -385,7 +385,7 @@ impl SrcDesc {
                 return Ok(buffer);
             }
         } else if bytes > COPIED && args.category == AmCategory::Medium {
-            let (pool, target) = (rt.comm().pool(wanted.class), rt.nbrhd_index(wanted.target.rank));
+            let (pool, target) = (rt.comm.pool(wanted.class), rt.nbrhd_index(wanted.target.rank));
             let mut block = pool.take(target, bytes);
             if block.is_none() && pool.in_transit(target) {
                 // The target frees blocks when it polls.
@@ -428,7 +428,7 @@ impl SrcDesc {
         }
         if let Some(block) = p.block {
             // From here on it waits for the target alone.
-            runtime::get().comm().pool(p.class).set_prepared(block, false);
+            runtime::get().comm.pool(p.class).set_prepared(block, false);
             message.block = (message.bytes > COPIED).then_some(block);
         }
         if p.device_ep.is_some() || immediate {
@@ -440,7 +440,7 @@ impl SrcDesc {
         }
         self.clear();
         if let (Some(block), None) = (p.block, message.block) {
-            runtime::get().comm().pool(p.class).blocks().free(block);
+            runtime::get().comm.pool(p.class).blocks().free(block);
         }
         Ok(())
     }
@@ -450,9 +450,9 @@ impl SrcDesc {
         if let Some(p) = self.prepared() {
             let rt = runtime::get();
             if let Some(block) = p.block {
-                rt.comm().pool(p.class).blocks().free(block);
+                rt.comm.pool(p.class).blocks().free(block);
             }
-            if let (true, Some(buffers)) = (p.in_send_buffer, rt.abilities().send_buffers) {
+            if let (true, Some(buffers)) = (p.in_send_buffer, rt.abilities.send_buffers) {
                 reserved::release(buffers, p.address, p.nargs);
             }
         }
@@ -484,7 +484,7 @@ impl PayloadBuffer {
 /// A send buffer of the conduit's, if it has one. Polls once for it, unless IMMEDIATE.
 #[inline(never)]
 fn send_buffer(wanted: &Preparation<'_>, bytes: usize) -> Option<PayloadBuffer> {
-    let (buffers, args) = (runtime::get().abilities().send_buffers?, wanted.args);
+    let (buffers, args) = (runtime::get().abilities.send_buffers?, wanted.args);
     let message = reserved::Wanted {
         peer: wanted.target.rank,
         class: wanted.class,
@@ -509,7 +509,7 @@ fn send_buffer(wanted: &Preparation<'_>, bytes: usize) -> Option<PayloadBuffer> 
 #[inline(never)]
 fn commit_reserved(message: Message<'_>, immediate: bool) -> Result<(), Busy> {
     let rt = runtime::get();
-    match rt.abilities().send_buffers {
+    match rt.abilities.send_buffers {
         Some(buffers) => reserved::send(rt, buffers, &message, immediate),
         None => unreachable!("a buffer of a conduit that has none"),
     }
@@ -536,7 +536,7 @@ fn commit_rarer(
         inject::send(&message);
     } else if let Err(Busy) = inject::try_send(&message) {
         if let Some(block) = block {
-            runtime::get().comm().pool(message.class).set_prepared(block, true);
+            runtime::get().comm.pool(message.class).set_prepared(block, true);
         }
         return Err(Busy);
     }

@@ -87,7 +87,7 @@ pub fn bare(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8) -> Result<()
     let header = head(m, kind, IN_PLACE);
     let bytes = HEADER + 4 * m.args.len();
     // SAFETY: the record has `bytes` bytes.
-    rt.comm().send(target, pshm_record(m, kind, bytes), |r| unsafe {
+    rt.comm.send(target, pshm_record(m, kind, bytes), |r| unsafe {
         write_head(r, &header, m.args);
     })
 }
@@ -97,7 +97,7 @@ pub fn bare(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8) -> Result<()
 pub fn long_to_mapped(rt: &Runtime, m: &Message<'_>, target: usize) -> Result<(), Busy> {
     let header = head(m, kind::LONG, IN_PLACE);
     let bytes = HEADER + 4 * m.args.len();
-    rt.comm().send(target, pshm_record(m, kind::LONG, bytes), |r| {
+    rt.comm.send(target, pshm_record(m, kind::LONG, bytes), |r| {
         long::copy_mapped(rt, m);
         // SAFETY: the record has `bytes` bytes.
         unsafe { write_head(r, &header, m.args) }
@@ -111,13 +111,13 @@ pub fn with_payload(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8) -> R
     if let Some(block) = m.block {
         return send_block(rt, m, target, kind, block);
     }
-    if offset + m.bytes <= rt.comm().inline_bytes(m.class) {
+    if offset + m.bytes <= rt.comm.inline_bytes(m.class) {
         return send_in_record(rt, m, target, kind);
     }
-    if !rt.comm().has_room(target, m.class, HEADER + 4 * m.args.len()) {
+    if !rt.comm.has_room(target, m.class, HEADER + 4 * m.args.len()) {
         return Err(Busy);
     }
-    let pool = rt.comm().pool(m.class);
+    let pool = rt.comm.pool(m.class);
     let Some(block) = pool.take(target, m.bytes) else {
         return send_without_block(rt, *m, target, kind);
     };
@@ -131,7 +131,7 @@ pub fn with_payload(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8) -> R
 #[cold]
 fn send_without_block(rt: &Runtime, m: Message<'_>, target: usize, kind: u8) -> Result<(), Busy> {
     let length = payload_offset(m.args.len()) + m.bytes;
-    if length > rt.comm().max_record(m.class) || rt.comm().pool(m.class).half_in_transit(target) {
+    if length > rt.comm.max_record(m.class) || rt.comm.pool(m.class).half_in_transit(target) {
         return Err(Busy);
     }
     send_in_record(rt, &m, target, kind)
@@ -141,7 +141,7 @@ fn send_without_block(rt: &Runtime, m: Message<'_>, target: usize, kind: u8) -> 
 fn send_in_record(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8) -> Result<(), Busy> {
     let offset = payload_offset(m.args.len());
     let header = head(m, kind, IN_PLACE);
-    rt.comm().send(target, pshm_record(m, kind, offset + m.bytes), |r| {
+    rt.comm.send(target, pshm_record(m, kind, offset + m.bytes), |r| {
         // Write the first cache line last: the receiver polls it and may take the line at any
         // time.
         let first = UNIT.saturating_sub(offset);
@@ -177,9 +177,9 @@ unsafe fn copy_small(from: *const u8, to: *mut u8, bytes: usize) {
 fn send_block(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8, block: u16) -> Result<(), Busy> {
     let header = head(m, kind, block);
     let bare = HEADER + 4 * m.args.len();
-    rt.comm().pool(m.class).blocks().hand_over(block);
+    rt.comm.pool(m.class).blocks().hand_over(block);
     // SAFETY: the record has `bare` bytes.
-    rt.comm().send(target, pshm_record(m, kind, bare), |r| unsafe {
+    rt.comm.send(target, pshm_record(m, kind, bare), |r| unsafe {
         write_head(r, &header, m.args);
     })
 }
@@ -194,7 +194,7 @@ pub fn to_network(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
     };
     let (front, length) = packet_front(m, &head(m, packet_kind, IN_PLACE));
     if m.category == AmCategory::Short {
-        return thread::in_conduit(|| rt.network().send(m.target.rank, m.class, &[&front.0[..length]]));
+        return thread::in_conduit(|| rt.network.send(m.target.rank, m.class, &[&front.0[..length]]));
     }
     let offset = payload_offset(m.args.len());
     let payload: &[u8] = if m.bytes == 0 {
@@ -204,5 +204,5 @@ pub fn to_network(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
         unsafe { std::slice::from_raw_parts(m.payload, m.bytes) }
     };
     let parts = [&front.0[..offset], payload];
-    thread::in_conduit(|| rt.network().send(m.target.rank, m.class, &parts))
+    thread::in_conduit(|| rt.network.send(m.target.rank, m.class, &parts))
 }

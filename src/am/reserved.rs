@@ -57,7 +57,7 @@ pub fn send(rt: &Runtime, buffers: &dyn SendBuffers, m: &Message<'_>, immediate:
         return long_put::send_reserved(target, buffer, m, immediate);
     }
     let length = payload_offset(m.args.len()) + m.bytes;
-    if length > rt.conduit_limits().max_packet_bytes {
+    if length > rt.conduit_limits.max_packet_bytes {
         // Several packets, which have buffers of their own.
         if immediate {
             inject::try_send(m)?;

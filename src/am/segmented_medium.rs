@@ -73,7 +73,7 @@ pub fn needed(message: &Message<'_>) -> bool {
     if message.block.is_some() || message.payload.is_null() || !rt.is_neighbour(message.target.rank) {
         return false;
     }
-    let (comm, class) = (rt.comm(), message.class);
+    let (comm, class) = (&rt.comm, message.class);
     let target = rt.nbrhd_index(message.target.rank);
     let travels = match message.category {
         AmCategory::Short => false,
@@ -168,7 +168,7 @@ fn transmit(message: &Message<'_>, out: &mut dyn FnMut(&Message<'_>, bool) -> Re
         &part(message, internal::MEDIUM_HEAD, &[id], (head.as_ptr(), length)),
         true,
     )?;
-    let most = runtime::get().comm().max_record(message.class) - payload_offset(2);
+    let most = runtime::get().comm.max_record(message.class) - payload_offset(2);
     for offset in (0..message.bytes).step_by(most) {
         let bytes = most.min(message.bytes - offset);
         out(

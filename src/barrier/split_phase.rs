@@ -31,7 +31,7 @@ pub fn notify(name: Name) {
     if state.notified {
         fatal!(
             "rank {}: gasnet_barrier_notify was called twice without gasnet_barrier_wait between",
-            runtime::get().rank()
+            runtime::get().rank
         );
     }
     state.notified = true;
@@ -43,7 +43,7 @@ pub fn check_notified(function: &str) {
     if !is_open() {
         fatal!(
             "rank {}: {function} was called without gasnet_barrier_notify before it",
-            runtime::get().rank()
+            runtime::get().rank
         );
     }
 }

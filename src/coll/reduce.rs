@@ -204,7 +204,7 @@ async fn network_to_all(call: Call, target: Span, source: Span, operator: Operat
     }
     match choose::network_to_all(call.size(), source.bytes, operator.element, chunk_bytes()) {
         // Fewer messages, at a longer critical path: less work for shared cores.
-        NetworkReduceToAll::Doubling if runtime::get().oversubscribed() => {
+        NetworkReduceToAll::Doubling if runtime::get().oversubscribed => {
             up_and_down(call, target, source, operator).await;
         }
         NetworkReduceToAll::Doubling => doubling(call, target, source, operator).await,

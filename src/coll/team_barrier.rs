@@ -74,7 +74,7 @@ async fn leaders(among: Call, ticket: Option<Ticket>) {
 /// Dissemination (Hensgen, Finkel and Manber 1988): rounds with doubling distances. A tree if
 /// oversubscribed.
 pub async fn network(call: Call) {
-    if runtime::get().oversubscribed() {
+    if runtime::get().oversubscribed {
         return tree(call).await;
     }
     let (rank, size) = (call.rank(), call.size());

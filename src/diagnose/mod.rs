@@ -159,7 +159,7 @@ impl Run {
             Area { base, bytes }
         };
         let here = Location {
-            rank: rt.rank(),
+            rank: rt.rank,
             ep: team.ep,
         };
         let bytes = if configuration::is_everything() { OWN_BYTES } else { 0 };

@@ -33,7 +33,7 @@ pub fn describe(reason: Reason) -> String {
         }
         Reason::Conduit(rank) => format!(
             "space in the {} conduit for a transfer with rank {rank}",
-            rt.conduit().name
+            rt.conduit.name
         ),
         Reason::Source(rank) => format!("the local completion of a put to rank {rank}"),
         Reason::Collective(name) => format!("a blocking collective ({}){}", stall::algorithm(name), stall::notes()),

@@ -280,7 +280,7 @@ fn failed(to: MemRef, from: MemRef, bytes: usize, why: &str) -> ! {
     fatal!(
         "rank {}: cannot copy {bytes} bytes from {from} to {to}: {why}. An error of an earlier kernel, or \
          memory that was freed, is the usual cause; the vendor's checker (compute-sanitizer, rocgdb) finds either.",
-        crate::runtime::get().rank()
+        crate::runtime::get().rank
     )
 }
 

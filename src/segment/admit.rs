@@ -42,7 +42,7 @@ impl Runtime {
 
     /// The bound segments of this process.
     pub fn bound_segments(&self) -> impl Iterator<Item = &'static Segment> {
-        std::iter::once(self.endpoint0())
+        std::iter::once(self.endpoint0)
             .chain(endpoint::others())
             .filter_map(Endpoint::bound)
     }
@@ -58,7 +58,7 @@ impl Runtime {
     #[cold]
     fn refuse(&self, source: JobRank, ep: EpIndex, address: usize, bytes: usize) -> ! {
         let shown = |segment: &Segment| format!("[{:#x}, {:#x})", segment.base, segment.base + segment.bytes);
-        let (end, rank) = (address.wrapping_add(bytes), self.rank());
+        let (end, rank) = (address.wrapping_add(bytes), self.rank);
         if ep & ANYWHERE == 0 {
             let bound = self.endpoint(ep).and_then(Endpoint::bound);
             let bound = bound.map_or("no segment".to_owned(), shown);

@@ -56,7 +56,7 @@ fn words(bytes: &[u8]) -> Vec<u64> {
 }
 
 fn exchange_word(rt: &Runtime, word: u64) -> Vec<u64> {
-    words(&rt.job().exchange(&word.to_ne_bytes()))
+    words(&rt.job.exchange(&word.to_ne_bytes()))
 }
 
 impl Runtime {
@@ -68,13 +68,13 @@ impl Runtime {
         mapped: impl FnOnce(usize, usize),
     ) -> Result<Option<&'static Segment>, AttachError> {
         let _whole = gasnet_sys::cancel::disable();
-        if self.endpoint0().bound().is_some() || ATTACHED.swap(true, Ordering::Relaxed) {
+        if self.endpoint0.bound().is_some() || ATTACHED.swap(true, Ordering::Relaxed) {
             return Err(AttachError::Argument(
                 "the primordial endpoint has a segment already; one call per process is allowed".into(),
             ));
         }
         if is_everything() {
-            self.job().barrier();
+            self.job.barrier();
             return Ok(None);
         }
         // A call that fails may be repeated.
@@ -91,7 +91,7 @@ impl Runtime {
     ) -> Result<&'static Segment, AttachError> {
         let sizes = self.agree(self.check_size(bytes))?;
         let neighbour_sizes: Vec<usize> = self.nbrhd_ranks().map(|rank| sizes[rank.index()]).collect();
-        let me = self.nbrhd_index(self.rank());
+        let me = self.nbrhd_index(self.rank);
         let mapping = self.map_segments(&neighbour_sizes).map_err(|e| {
             AttachError::Resource(format!(
                 "cannot map the segments of this neighbourhood ({} bytes in total): {e}",
@@ -99,12 +99,12 @@ impl Runtime {
             ))
         });
         let bases = self.agree(mapping.as_ref().map(|m| m.base + m.offsets[me]).map_err(Clone::clone))?;
-        let (mapping, base) = (mapping?, bases[self.rank().index()]);
+        let (mapping, base) = (mapping?, bases[self.rank.index()]);
         self.advise(&mapping, neighbour_sizes.iter().sum());
         if let Err(why) = numa::prefer_own_node(mapping.base + mapping.offsets[me], bytes) {
             gasnet_tools::process::warn(format_args!(
                 "GASNET_NUMA: rank {}: {why}; pages are placed by first touch",
-                self.rank()
+                self.rank
             ));
         }
         mapped(base, bytes);
@@ -128,15 +128,15 @@ impl Runtime {
         let segment = Segment::leak(base, bytes, Memory::Attached, registration, None);
         let directory = Directory::new(
             mapping.table,
-            self.nbrhd().clone(),
+            self.nbrhd.clone(),
             neighbours.collect(),
             Offsets::new(&deltas),
             is_registered,
         );
-        self.directory().get_or_init(|| directory);
-        self.endpoint0().segment.store(segment, Ordering::Release);
-        self.team0().open_fast_path(self);
-        self.job().barrier();
+        self.directory.get_or_init(|| directory);
+        self.endpoint0.segment.store(segment, Ordering::Release);
+        self.team0.open_fast_path(self);
+        self.job.barrier();
         Ok(segment)
     }
 
@@ -147,11 +147,11 @@ impl Runtime {
                 "{bytes} bytes is not a positive multiple of the page size, {page}"
             )));
         }
-        if bytes > self.max_local_bytes() {
+        if bytes > self.max_local_bytes {
             return Err(AttachError::Argument(format!(
                 "{bytes} bytes is more than gasnet_getMaxLocalSegmentSize(), {} bytes; GASNET_MAX_SEGSIZE and the \
                 network set that limit",
-                self.max_local_bytes()
+                self.max_local_bytes
             )));
         }
         Ok(bytes)
@@ -192,11 +192,11 @@ impl Runtime {
     /// address if they can.
     fn map_segments(&self, sizes: &[usize]) -> std::io::Result<Mapping> {
         let leads = self.leads_nbrhd();
-        let memory = self.job().segment_memory();
+        let memory = self.job.segment_memory();
         let fd = memory.fd();
         let shape = TableShape {
-            ranks: self.size() as usize,
-            key_bytes: self.abilities().segments.map_or(0, Segments::max_key_bytes),
+            ranks: self.size as usize,
+            key_bytes: self.abilities.segments.map_or(0, Segments::max_key_bytes),
         };
         let mut first = Ok(None);
         if leads {
@@ -213,7 +213,7 @@ impl Runtime {
             Ok(None) => 0,
             Err(_) => u64::MAX,
         };
-        let leader = exchange_word(self, announced)[self.nbrhd().first() as usize];
+        let leader = exchange_word(self, announced)[self.nbrhd.first() as usize];
         match first? {
             Some(mapping) => Ok(mapping),
             None if leader == u64::MAX => {
@@ -227,10 +227,10 @@ impl Runtime {
     /// Registers the segment with the conduit, on all ranks or on none, which only LARGE allows.
     /// Returns what the conduit has returned, and the keys of all ranks.
     fn register_everywhere(&self, base: usize, bytes: usize) -> Result<(Option<Registration>, Keys), AttachError> {
-        let Some(segments) = self.abilities().segments else {
+        let Some(segments) = self.abilities.segments else {
             return Ok((None, Keys::default()));
         };
-        let registered = super::register(self.abilities(), &SegmentMemory::host(base, bytes));
+        let registered = super::register(&self.abilities, &SegmentMemory::host(base, bytes));
         let own = registered.as_ref().ok().and_then(Option::as_ref);
         let keys = Keys::exchange(
             self,
@@ -277,7 +277,7 @@ impl Keys {
         );
         entry.resize(Self::LENGTH + most, 0);
         Self {
-            all: rt.job().exchange(&entry),
+            all: rt.job.exchange(&entry),
             stride: entry.len(),
         }
     }

@@ -76,7 +76,7 @@ pub fn create(rt: &Runtime, address: usize, bytes: usize) -> Result<&'static Seg
     } else {
         (address, bytes, Memory::Client)
     };
-    let registered = register(rt.abilities(), &segment_memory(base, bytes, None)).map_err(|why| {
+    let registered = register(&rt.abilities, &segment_memory(base, bytes, None)).map_err(|why| {
         if memory == Memory::Mapped {
             // SAFETY: mapped above, for this segment alone.
             unsafe { mem::unmap(base, bytes) };
@@ -121,7 +121,7 @@ fn on_device(
         })?;
         (address, Memory::Client)
     };
-    let registered = register_device(rt.abilities(), &segment_memory(base, bytes, Some(kind)), kind);
+    let registered = register_device(&rt.abilities, &segment_memory(base, bytes, Some(kind)), kind);
     Ok(Segment::leak(base, bytes, memory, registered, Some(kind)))
 }
 
@@ -139,10 +139,10 @@ fn give_back(kind: &MemoryKind, base: usize, memory: Memory) {
 /// Nobody uses it any more.
 pub unsafe fn destroy(rt: &Runtime, segment: &'static Segment) {
     let _whole = gasnet_sys::cancel::disable();
-    endpoint::unbind(rt.endpoint0(), segment);
-    if let (Some(segments), Some(registration)) = (rt.abilities().segments, &segment.registration) {
+    endpoint::unbind(rt.endpoint0, segment);
+    if let (Some(segments), Some(registration)) = (rt.abilities.segments, &segment.registration) {
         if let Some(learned) = segment.learned.get() {
-            thread::in_conduit(|| segments.forget(rt.rank(), learned));
+            thread::in_conduit(|| segments.forget(rt.rank, learned));
         }
         thread::in_conduit(|| segments.deregister(registration.segment));
     }

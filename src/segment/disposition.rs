@@ -73,7 +73,7 @@ pub fn own_base(ep: EpIndex, flags: Flags) -> usize {
     if !flags.has(Flags::SELF_SEG_OFFSET) {
         return 0;
     }
-    rt.base_of(Location { rank: rt.rank(), ep })
+    rt.base_of(Location { rank: rt.rank, ep })
 }
 
 /// Base of remote addresses of a call. Fatal when no segment of the peer is known and they
@@ -94,7 +94,7 @@ pub fn check(flags: Flags, ep: EpIndex, local: usize, bytes: usize, function: &s
         if (flags & side).count() > 1 {
             fatal!(
                 "rank {}: {function}: flags {flags:#x} have more than one GEX_FLAG_{of}_SEG_*; they exclude each other",
-                rt.rank()
+                rt.rank
             );
         }
     }
@@ -103,7 +103,7 @@ pub fn check(flags: Flags, ep: EpIndex, local: usize, bytes: usize, function: &s
         fatal!(
             "rank {}: {function}: the local range [{local:#x}, {:#x}) is not in the bound segment of endpoint {ep}, as \
              GEX_FLAG_SELF_SEG_BOUND or _OFFSET promises",
-            rt.rank(),
+            rt.rank,
             local.wrapping_add(bytes)
         );
     }

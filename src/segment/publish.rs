@@ -15,7 +15,7 @@ use crate::types::{Location, Rank};
 /// over it; also a barrier.
 pub fn publish(rt: &Runtime, team: &'static Team, endpoints: &[&Endpoint]) -> Result<(), String> {
     // The exchange below is also the synchronisation that neighbours need.
-    rt.kernel_copy().admit_neighbours();
+    rt.kernel_copy.admit_neighbours();
     let bound = |ep: &&Endpoint| ep.bound().map(|segment| (ep.index, segment));
     // Attached segments are known everywhere.
     let mut own: Vec<u8> = endpoints
@@ -53,11 +53,11 @@ pub fn publish(rt: &Runtime, team: &'static Team, endpoints: &[&Endpoint]) -> Re
     for (member, bytes) in team.ranks().zip(&all) {
         let rank = team.locate(member).rank;
         let mut rest = &bytes[..];
-        while rank != rt.rank() && !rest.is_empty() {
+        while rank != rt.rank && !rest.is_empty() {
             let Some((ep, memory, key)) = published::decode(&mut rest) else {
                 return Err(format!("rank {rank} published a malformed segment"));
             };
-            published::add(Location { rank, ep }, memory, key, rt.abilities().segments);
+            published::add(Location { rank, ep }, memory, key, rt.abilities.segments);
         }
     }
     // Only now may a member's request be answered with an access to its segment.

@@ -50,9 +50,9 @@ impl Runtime {
     /// The conduit's way to the attached segment of a process that is no neighbour.
     #[inline]
     fn reach_attached(&self, rank: JobRank, address: usize, bytes: usize) -> Option<Reach<'_>> {
-        let abilities = self.abilities();
+        let abilities = &self.abilities;
         let (rma, segments) = abilities.rma.zip(abilities.segments)?;
-        let directory = self.directory().get()?;
+        let directory = self.directory.get()?;
         let inside = directory.elsewhere(rank)?.contains(address, bytes);
         let segment = directory.remote_segment(segments, rank).filter(|_| inside)?;
         Some(Reach::Network(rma, segment))
@@ -63,12 +63,12 @@ impl Runtime {
             Some(segment) if segment.contains(address, bytes) => segment,
             _ => self.outside_segment(place, address, bytes),
         };
-        if place.ep & ANYWHERE != 0 && place.rank == self.rank() {
+        if place.ep & ANYWHERE != 0 && place.rank == self.rank {
             return self
                 .own_mem(place.ep, address, bytes)
                 .map_or(Reach::Messages, Reach::Here);
         }
-        if segment.on_device && place.rank == self.rank() {
+        if segment.on_device && place.rank == self.rank {
             let kind = self.device_of(place.ep);
             return Reach::Here(MemRef { kind, address });
         }
@@ -76,7 +76,7 @@ impl Runtime {
             // The kernel asks nobody; the owner refuses what is in none of its segments.
             let is_refusable = place.ep & ANYWHERE != 0 && admit::is_limited();
             let kernel = (!is_word(address, bytes) && !is_refusable)
-                .then(|| self.kernel_copy().neighbour(place.rank))
+                .then(|| self.kernel_copy.neighbour(place.rank))
                 .flatten();
             return kernel.map_or(Reach::Messages, Reach::Kernel);
         }
@@ -87,7 +87,7 @@ impl Runtime {
     /// kernel. Neighbours' device memory takes it: no driver here reaches memory of another
     /// process's device, and with messages the owner copies, in two steps and in its polls.
     fn reach_by_network(&self, place: Location) -> Reach<'_> {
-        match self.abilities().rma.zip(self.network_segment(place)) {
+        match self.abilities.rma.zip(self.network_segment(place)) {
             Some((rma, segment)) => Reach::Network(rma, segment),
             None => Reach::Messages,
         }
@@ -115,7 +115,7 @@ impl Runtime {
         if place.ep & ANYWHERE != 0 {
             return None;
         }
-        let abilities = self.abilities();
+        let abilities = &self.abilities;
         let segment = abilities
             .segments
             .and_then(|segments| self.remote_segment(segments, place));
@@ -127,7 +127,7 @@ impl Runtime {
     /// its owner alone.
     pub fn spares_owner(&self, place: Location) -> bool {
         if self.is_neighbour(place.rank) && !self.is_on_device(place) {
-            return self.kernel_copy().neighbour(place.rank).is_some();
+            return self.kernel_copy.neighbour(place.rank).is_some();
         }
         matches!(self.reach_by_network(place), Reach::Network(..))
     }

@@ -13,16 +13,16 @@ use gasnet_conduit::{JobRank, LocalSegment, RemoteSegment, Segments};
 impl Runtime {
     /// The bound segment of the primordial endpoint of `rank`, after Attach.
     pub fn primordial_segment(&self, rank: JobRank) -> Option<Bounds> {
-        self.directory().get()?.bounds(rank)
+        self.directory.get()?.bounds(rank)
     }
 
     /// The conduit's number for the bound segment of an endpoint, with which its memory is reached
     /// by `segments`. None if no segment is known here, or it is not registered.
     pub fn remote_segment(&self, segments: &dyn Segments, place: Location) -> Option<RemoteSegment> {
         if endpoint::is_attached(place.ep) {
-            return self.directory().get()?.remote_segment(segments, place.rank);
+            return self.directory.get()?.remote_segment(segments, place.rank);
         }
-        if place.rank == self.rank() {
+        if place.rank == self.rank {
             return self.endpoint(place.ep)?.bound()?.as_target(segments, place.rank);
         }
         published::find(place)?.remote_segment(segments)
@@ -31,7 +31,7 @@ impl Runtime {
     /// The conduit's number for the registered segment of this process that a range lies in.
     #[inline]
     pub fn registered_segment(&self, memory: MemRef, bytes: usize) -> LocalSegment {
-        if self.abilities().segments.is_none() {
+        if self.abilities.segments.is_none() {
             return LocalSegment::NONE;
         }
         let on_same = |kind: Option<&MemoryKind>| kind.map(std::ptr::from_ref) == memory.kind.map(std::ptr::from_ref);
@@ -58,7 +58,7 @@ impl Runtime {
         if endpoint::is_attached(place.ep) {
             return self.primordial_segment(place.rank);
         }
-        if place.rank == self.rank() {
+        if place.rank == self.rank {
             return self.endpoint(place.ep)?.bound().map(Segment::bounds);
         }
         published::find(place).map(Published::bounds)
@@ -102,7 +102,7 @@ impl Runtime {
         if endpoint::is_attached(place.ep) {
             self.is_neighbour(place.rank)
         } else {
-            place.rank == self.rank() && place.ep & ANYWHERE == 0 && self.device_of(place.ep).is_none()
+            place.rank == self.rank && place.ep & ANYWHERE == 0 && self.device_of(place.ep).is_none()
         }
     }
 
@@ -123,11 +123,11 @@ impl Runtime {
     /// Whether neighbours see `[address, address + bytes)` of this process in their mapping of its
     /// attached segment.
     pub fn neighbours_map(&self, address: *mut u8, bytes: usize) -> bool {
-        self.endpoint0()
+        self.endpoint0
             .bound()
             .is_some_and(|segment| segment.memory == Memory::Attached)
             && self
-                .primordial_segment(self.rank())
+                .primordial_segment(self.rank)
                 .is_some_and(|segment| segment.contains(address as usize, bytes))
     }
 
@@ -136,7 +136,7 @@ impl Runtime {
     /// flavour holds them to the segment, as the specification does.
     #[inline]
     pub fn is_own_memory(&self, place: Location) -> bool {
-        !cfg!(feature = "debug-checks") && place.rank == self.rank() && endpoint::is_attached(place.ep)
+        !cfg!(feature = "debug-checks") && place.rank == self.rank && endpoint::is_attached(place.ep)
     }
 
     /// Ends the job: a remote address is not in its owner's segment.
@@ -153,7 +153,7 @@ impl Runtime {
         fatal!(
             "rank {}: the remote range [{address:#x}, {:#x}) is not in the segment of rank {rank}: {known}. Only \
              memory of the bound segment can be the remote side of a put, a get or a Long.",
-            self.rank(),
+            self.rank,
             address.wrapping_add(bytes)
         )
     }
@@ -163,10 +163,10 @@ impl Runtime {
     pub fn in_own_segment(&self, ep: EpIndex, address: usize, bytes: usize) -> bool {
         if endpoint::is_attached(ep) {
             return self
-                .primordial_segment(self.rank())
+                .primordial_segment(self.rank)
                 .is_some_and(|s| s.contains(address, bytes));
         }
-        let own = Location { rank: self.rank(), ep };
+        let own = Location { rank: self.rank, ep };
         self.segment_of(own)
             .is_some_and(|s| s.contains(address, bytes) && !s.on_device)
     }
@@ -187,7 +187,7 @@ impl Runtime {
                 .in_own_segment(ep, address, bytes)
                 .then(|| MemRef::host(address as *const u8));
         };
-        let own = Location { rank: self.rank(), ep };
+        let own = Location { rank: self.rank, ep };
         let inside = self.segment_of(own).is_some_and(|s| s.contains(address, bytes));
         inside.then_some(MemRef {
             kind: Some(kind),
@@ -216,13 +216,13 @@ impl Runtime {
         if bytes == 0 {
             return MemRef::host(local);
         }
-        let segment = self.segment_of(Location { rank: self.rank(), ep });
+        let segment = self.segment_of(Location { rank: self.rank, ep });
         let (base, end) = segment.map_or((0, 0), |s| (s.base, s.base + s.bytes));
         fatal!(
             "rank {}: the local range of {bytes} bytes at {local:?} is not in the segment of endpoint {ep}, \
              [{base:#x}, {end:#x}) on {kind}. An endpoint with a device segment takes local addresses of that segment \
              only; use another endpoint for host memory (GASNet-EX 0.19, \"Local addressing\").",
-            self.rank()
+            self.rank
         )
     }
 }

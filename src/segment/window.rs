@@ -31,7 +31,7 @@ impl Window {
     /// The attached segment of a neighbour.
     #[inline]
     pub fn neighbour(rt: &Runtime, place: Location) -> Self {
-        let (base, bytes, delta) = rt.directory().get().map_or((0, 0, 0), |directory| {
+        let (base, bytes, delta) = rt.directory.get().map_or((0, 0, 0), |directory| {
             let index = rt.nbrhd_index(place.rank);
             let segment = directory.neighbour(index);
             (segment.base, segment.bytes, directory.deltas[index])
@@ -46,7 +46,7 @@ impl Window {
 
     /// The segment of another endpoint of this process, which is no device's.
     fn own(rt: &Runtime, ep: EpIndex) -> Self {
-        let place = Location { rank: rt.rank(), ep };
+        let place = Location { rank: rt.rank, ep };
         let segment = rt.segment_of(place).filter(|segment| !segment.on_device);
         let (base, bytes) = segment.map_or((0, 0), |segment| (segment.base, segment.bytes));
         Self {

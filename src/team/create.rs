@@ -94,7 +94,7 @@ pub fn split(
     flags: Flags,
 ) -> Option<&'static Team> {
     let (color, key) = color_and_key.unwrap_or_default();
-    let coll_buffer = color_and_key.map_or_else(CollBufferId::default, |_| CollBufferId::take(runtime::get().comm()));
+    let coll_buffer = color_and_key.map_or_else(CollBufferId::default, |_| CollBufferId::take(&runtime::get().comm));
     let own = Entry {
         takes_part: u32::from(color_and_key.is_some()),
         color,
@@ -140,9 +140,9 @@ pub fn create(
 ) -> Result<Vec<&'static Team>, String> {
     let rt = runtime::get();
     // With several members in a process shared memory is not used, which all know from the list.
-    let alone = members.iter().filter(|m| m.rank == rt.rank()).count() == 1;
+    let alone = members.iter().filter(|m| m.rank == rt.rank).count() == 1;
     let coll_buffer = if alone {
-        CollBufferId::take(rt.comm())
+        CollBufferId::take(&rt.comm)
     } else {
         CollBufferId::default()
     };
@@ -172,7 +172,7 @@ pub fn create(
             CollBufferId::unpack(all[rank.index()].coll_buffer)
         })
     };
-    let local = members.iter().enumerate().filter(|(_, m)| m.rank == rt.rank());
+    let local = members.iter().enumerate().filter(|(_, m)| m.rank == rt.rank);
     let teams = local.enumerate().map(|(i, (rank, m))| {
         let rank = Rank(rank as u32);
         let groups = groups(rank, members, coll_buffer, coll_buffer_of);
@@ -203,7 +203,7 @@ fn groups(
         nbrhd: rt.nbrhd_of(m.rank),
         coll_buffer: coll_buffer_of(rank),
     });
-    let groups = Groups::new(rank, members, rt.comm(), rt.nbrhd());
+    let groups = Groups::new(rank, members, &rt.comm, &rt.nbrhd);
     if !groups.uses_coll_buffers() {
         coll_buffer.give_back();
     }

@@ -212,7 +212,7 @@ impl Team {
     /// Lets inline code reach the segments of the longest row of members that are neighbours.
     /// Nothing before Attach.
     pub fn open_fast_path(&self, rt: &Runtime) {
-        let Some(directory) = rt.directory().get() else { return };
+        let Some(directory) = rt.directory.get() else { return };
         // The local side of another endpoint may be memory of a device.
         if cfg!(feature = "debug-checks") || self.ep != 0 || trace::is_on() {
             return;
@@ -331,7 +331,7 @@ pub fn team(handle: TeamHandle, what: &str) -> &'static Team {
         Named::Team(team) => team,
         Named::Pair(..) => fatal!(
             "rank {}: {what} was given a TM-pair; it needs a team",
-            runtime::get().rank()
+            runtime::get().rank
         ),
     }
 }
@@ -340,7 +340,7 @@ pub fn team(handle: TeamHandle, what: &str) -> &'static Team {
 pub fn size(handle: TeamHandle) -> u32 {
     match decode(handle) {
         Named::Team(team) => team.size,
-        Named::Pair(..) => runtime::get().size(),
+        Named::Pair(..) => runtime::get().size,
     }
 }
 
@@ -371,14 +371,14 @@ pub fn open(handle: TeamHandle, rank: Rank) -> Option<Location> {
 #[cold]
 pub fn no_rank(why: fmt::Arguments<'_>) -> ! {
     let rt = runtime::get();
-    if rt.size() > 1 {
-        fatal!("rank {}: {why}", rt.rank());
+    if rt.size > 1 {
+        fatal!("rank {}: {why}", rt.rank);
     }
     fatal!(
         "rank {}: {why}. This job has one rank: to have more, start the program with its launcher, for example \
         gasnetrun_{} -n N",
-        rt.rank(),
-        rt.conduit().name
+        rt.rank,
+        rt.conduit.name
     )
 }
 
@@ -388,7 +388,7 @@ pub fn resolve(handle: TeamHandle, rank: Rank) -> (EpIndex, Location) {
     match decode(handle) {
         Named::Team(team) => (team.ep, team.locate(rank)),
         Named::Pair(local, remote) => {
-            let size = runtime::get().size();
+            let size = runtime::get().size;
             if rank.0 >= size {
                 no_rank(format_args!("job rank {rank} does not exist in a job of {size}"));
             }

@@ -22,12 +22,12 @@ static LIVE: Mutex<Vec<(usize, Scratch)>> = Mutex::new(Vec::new());
 /// The scratch space that the client passes to `function` for a member with endpoint `ep`.
 pub fn accept(ep: EpIndex, address: usize, bytes: usize, flags: Flags, function: &str) -> Scratch {
     let rt = runtime::get();
-    let own = Location { rank: rt.rank(), ep };
+    let own = Location { rank: rt.rank, ep };
     if let Some(device) = rt.endpoint(ep).and_then(Endpoint::bound).and_then(|s| s.kind) {
         fatal!(
             "rank {}: {function}: scratch space must be host memory, but the segment of endpoint {ep} is on \
              {device}. Pass GEX_FLAG_TM_NO_SCRATCH.",
-            rt.rank()
+            rt.rank
         );
     }
     let offset = flags.has(Flags::SCRATCH_SEG_OFFSET);
@@ -40,7 +40,7 @@ pub fn accept(ep: EpIndex, address: usize, bytes: usize, flags: Flags, function:
             fatal!(
                 "rank {}: {function}: the scratch space of {bytes} bytes at {address:#x} is not inside the bound \
                  segment, {length} bytes at {base:#x}. Pass GEX_FLAG_TM_NO_SCRATCH to pass none.",
-                rt.rank()
+                rt.rank
             );
         }
         add(rt.endpoint(ep).and_then(Endpoint::bound), scratch, function);

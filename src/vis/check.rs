@@ -18,7 +18,7 @@ pub fn access(access: &VisAccess<'_>, function: &str) {
         if lengths[0] != lengths[1] {
             fatal!(
                 "rank {}: {function}: the destination has {} bytes, the source {}. They must be the same.",
-                rt.rank(),
+                rt.rank,
                 lengths[0],
                 lengths[1]
             );
@@ -32,7 +32,7 @@ pub fn access(access: &VisAccess<'_>, function: &str) {
         .run()
         .is_some_and(|(address, _)| address == 0)
     {
-        fatal!("rank {}: {function}: a local address is null", rt.rank());
+        fatal!("rank {}: {function}: a local address is null", rt.rank);
     }
     let segment = rt.segment_of(access.peer);
     let inside = |address, bytes| segment.is_some_and(|s| s.contains(address, bytes));
@@ -47,7 +47,7 @@ pub fn access(access: &VisAccess<'_>, function: &str) {
         fatal!(
             "rank {}: {function}: the byte at {address:#x} is in the destination twice (GASNet-EX 0.19, \
              \"Vector/Indexed/Strided\")",
-            rt.rank()
+            rt.rank
         );
     }
 }
@@ -59,12 +59,12 @@ fn list(list: &List, which: &str, function: &str) -> usize {
         List::Indexed { entries, .. } => entries.is_null(),
     };
     if null && list.count() > 0 {
-        fatal!("rank {}: {function}: the {which} list is null", runtime::get().rank());
+        fatal!("rank {}: {function}: the {which} list is null", runtime::get().rank);
     }
     list.bytes().unwrap_or_else(|| {
         fatal!(
             "rank {}: {function}: the lengths of the {which} list add up to more bytes than an address space has",
-            runtime::get().rank()
+            runtime::get().rank
         )
     })
 }

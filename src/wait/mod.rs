@@ -337,7 +337,7 @@ impl Waiter {
         let began = monotonic_ns();
         let fraction = SLEEP_FRACTION[usize::from(matches!(self.reason, Reason::Condition))];
         let alone = network_wake(rt);
-        let watch = match rt.abilities().wake.filter(|_| alone.is_none()) {
+        let watch = match rt.abilities.wake.filter(|_| alone.is_none()) {
             Some(wake) => network::watch(wake),
             None if alone.is_some() || rt.single_neighbourhood() => WakePromise::Wakes,
             None => WakePromise::Never,
@@ -358,7 +358,7 @@ impl Waiter {
             FOLLOWERS.sleep(known, limit, |limit| match alone {
                 Some(_) if self.advances() => Slept::Refused,
                 Some(wake) => sleep_on(wake, limit),
-                None => rt.comm().sleep(limit, self.scope, also),
+                None => rt.comm.sleep(limit, self.scope, also),
             })
         };
         thread.was_woken.set(slept == Slept::Woken);
@@ -372,7 +372,7 @@ impl Waiter {
 /// Whether a wait that is not over after its yield phase sleeps. A network that cannot wake this
 /// process would serve its peers late; then only mode BLOCK sleeps.
 fn may_sleep() -> bool {
-    let wakes = |rt: &Runtime| rt.single_neighbourhood() || rt.abilities().wake.is_some();
+    let wakes = |rt: &Runtime| rt.single_neighbourhood() || rt.abilities.wake.is_some();
     mode() == WaitMode::Block || runtime::try_get().is_none_or(wakes)
 }
 
@@ -386,7 +386,7 @@ pub fn notify_threads() {
 
 /// Wakes this process, if one of its threads sleeps.
 fn wake_own() {
-    let comm = &runtime::get().comm();
+    let comm = &runtime::get().comm;
     comm.wake(comm.me());
 }
 
@@ -399,8 +399,8 @@ fn notify_process() {
 /// The wake-up object of a thread that only the network can wake. None if there are neighbours,
 /// whose messages do not arrive there, or if a thread receives.
 fn network_wake(rt: &Runtime) -> Option<&'static dyn Wake> {
-    let alone = rt.nbrhd().count() == 1 && !network::receives();
-    rt.abilities().wake.filter(|_| alone)
+    let alone = rt.nbrhd.count() == 1 && !network::receives();
+    rt.abilities.wake.filter(|_| alone)
 }
 
 /// Sleeps for at most `limit` until network traffic arrives, which a poll then finds. Refused also

@@ -44,8 +44,8 @@ pub fn start(config: &Config, rt: &Runtime) {
     if !config.get(&config::RCV_THREAD) {
         return;
     }
-    let has_neighbours = rt.nbrhd().count() > 1;
-    let reason = match rt.abilities().wake {
+    let has_neighbours = rt.nbrhd.count() > 1;
+    let reason = match rt.abilities.wake {
         _ if Mode::get() != Mode::Par => "this program is not linked with the library for threads (PAR)",
         // The headers of such a library promise that no handler runs on another thread.
         _ if runtime::linked_conduits().iter().all(|c| !c.identity().has_network()) => {
@@ -72,7 +72,7 @@ pub fn start(config: &Config, rt: &Runtime) {
 /// Tells the node agent, unless the client has yet to start the thread.
 fn note_thread(rt: &Runtime) {
     if receives() && network::may_start_threads() {
-        rt.job().note_receiving();
+        rt.job.note_receiving();
     }
 }
 
@@ -108,7 +108,7 @@ pub fn run_deferred() {
     }
     let _held = gasnet_sys::float::hold();
     process::count_own_thread();
-    runtime::get().job().note_receiving();
+    runtime::get().job.note_receiving();
     match ReceiveThread::get() {
         Some(thread) => thread.run(),
         None => network::run_receiving(),
@@ -164,11 +164,11 @@ impl ReceiveThread {
 /// Sleeps until something arrives. `known`: the eventcount before the last poll.
 fn sleep(known: u32) -> Slept {
     let rt = runtime::get();
-    let promise = rt.abilities().wake.map_or(WakePromise::Wakes, network::watch);
+    let promise = rt.abilities.wake.map_or(WakePromise::Wakes, network::watch);
     if promise == WakePromise::Arrived {
         return Slept::Refused;
     }
     let limit = MAX_SLEEP[usize::from(promise == WakePromise::Never)];
     let also = || progress::advances() || FOLLOWERS.count() != known;
-    FOLLOWERS.sleep(known, limit, |limit| rt.comm().sleep(limit, PollScope::All, also))
+    FOLLOWERS.sleep(known, limit, |limit| rt.comm.sleep(limit, PollScope::All, also))
 }

@@ -33,7 +33,7 @@ fn start<W: Future<Output = ()> + Send + 'static>(
     flags: c_int,
     work: impl FnOnce(Call) -> W,
 ) -> Event {
-    let team = runtime::get().team0();
+    let team = runtime::get().team0;
     let interval = Interval::begin(name, bytes, format_args!(" team=0 size={}", team.size));
     // The three calls take their sequence numbers now, in this order.
     let before = (flags & COLL_IN_ALLSYNC != 0).then(|| team_barrier::barrier(Call::next(team)));
@@ -57,7 +57,7 @@ fn start<W: Future<Output = ()> + Send + 'static>(
 /// Checks the arguments and returns the team.
 fn check(team: CollTeam, root: Rank, function: &str) -> &'static Team {
     not_in_handler(function);
-    let all = runtime::get().team0();
+    let all = runtime::get().team0;
     if team.0 != TEAM_ALL {
         fatal!("{function}: GASNET_TEAM_ALL is the only team of the GASNet-1 collectives");
     }

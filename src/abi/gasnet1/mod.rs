@@ -15,7 +15,7 @@ use crate::client::Client;
 use crate::endpoint::Endpoint;
 use crate::flags::{Flags, ERR_BAD_ARG, ERR_NOT_INIT, OK, RANK_INVALID};
 use crate::rules;
-use crate::runtime::{self, Runtime};
+use crate::runtime;
 use crate::segment::attach::was_attached;
 use crate::segment::Segment;
 use crate::team::TeamHandle;
@@ -27,14 +27,14 @@ use gasnet_sys::mem;
 #[inline]
 pub(super) fn team(function: &str) -> TeamHandle {
     let rt = runtime::get();
-    if rules::CHECKED && !rt.client().flags.has(Flags::USES_GASNET1) {
+    if rules::CHECKED && !rt.client.flags.has(Flags::USES_GASNET1) {
         fatal!(
             "rank {}: {function} is a call of GASNet-1, and gex_Client_Init was not given \
              GEX_FLAG_USES_GASNET1 (gasnet_init implies it)",
-            rt.rank()
+            rt.rank
         );
     }
-    rt.team0().handle()
+    rt.team0.handle()
 }
 
 /// `gasnet_init` of every thread mode and segment configuration.
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn gasnet_attach(
             name: ptr::null(),
         })
         .collect();
-    let registered = registered("gasnet_attach", rt.endpoint0().handlers.register_any(&mut full));
+    let registered = registered("gasnet_attach", rt.endpoint0.handlers.register_any(&mut full));
     if registered != OK {
         return registered;
     }
@@ -132,12 +132,12 @@ pub unsafe extern "C" fn gasnet_QueryGexObjects(
 ) {
     let rt = runtime::try_get();
     // SAFETY: the caller's contract.
-    unsafe { super::system::store(client, rt.map_or(ptr::null(), |rt| ptr::from_ref(rt.client()))) };
+    unsafe { super::system::store(client, rt.map_or(ptr::null(), |rt| ptr::from_ref(rt.client))) };
     // SAFETY: as above.
-    unsafe { super::system::store(endpoint, rt.map_or(ptr::null(), |rt| ptr::from_ref(rt.endpoint0()))) };
+    unsafe { super::system::store(endpoint, rt.map_or(ptr::null(), |rt| ptr::from_ref(rt.endpoint0))) };
     // SAFETY: as above.
-    unsafe { super::system::store(tm, rt.map_or(TeamHandle::INVALID, |rt| rt.team0().handle())) };
-    let bound = rt.map_or(ptr::null_mut(), |rt| rt.endpoint0().segment.load(Ordering::Acquire));
+    unsafe { super::system::store(tm, rt.map_or(TeamHandle::INVALID, |rt| rt.team0.handle())) };
+    let bound = rt.map_or(ptr::null_mut(), |rt| rt.endpoint0.segment.load(Ordering::Acquire));
     // SAFETY: as above.
     unsafe { super::system::store(segment, bound.cast_const()) };
 }
@@ -145,13 +145,13 @@ pub unsafe extern "C" fn gasnet_QueryGexObjects(
 /// The rank of this process; `(gasnet_node_t)-1` before initialisation.
 #[no_mangle]
 pub extern "C" fn gasnet_mynode() -> JobRank {
-    runtime::try_get().map_or(JobRank(RANK_INVALID), Runtime::rank)
+    runtime::try_get().map_or(JobRank(RANK_INVALID), |rt| rt.rank)
 }
 
 /// The number of ranks in the job; 0 before initialisation.
 #[no_mangle]
 pub extern "C" fn gasnet_nodes() -> u32 {
-    runtime::try_get().map_or(0, Runtime::size)
+    runtime::try_get().map_or(0, |rt| rt.size)
 }
 
 /// `gasnet_nodeinfo_t`.
@@ -178,7 +178,7 @@ pub unsafe extern "C" fn gasnet_getNodeInfo(table: *mut NodeInfo, count: c_int) 
         complain("gasnet_getNodeInfo", "nodeinfo_table must not be null");
         return ERR_BAD_ARG;
     }
-    for rank in (0..(count as u32).min(rt.size())).map(JobRank) {
+    for rank in (0..(count as u32).min(rt.size)).map(JobRank) {
         let offset = match rt.primordial_segment(rank) {
             Some(s) if rt.is_neighbour(rank) => (rt.map_neighbour(rank, s.base, 0) as usize).wrapping_sub(s.base),
             _ => 0,

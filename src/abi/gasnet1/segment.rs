@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use crate::abi::complain;
 use crate::flags::{ERR_BAD_ARG, OK};
-use crate::runtime::{self, Runtime};
+use crate::runtime;
 use crate::segment::configuration::is_everything;
 use crate::segment::Bounds;
 use gasnet_conduit::JobRank;
@@ -15,7 +15,7 @@ pub extern "C" fn gasnet_getMaxLocalSegmentSize() -> usize {
     if is_everything() {
         return Bounds::ALL_MEMORY.bytes;
     }
-    runtime::try_get().map_or(0, Runtime::max_local_bytes)
+    runtime::try_get().map_or(0, |rt| rt.max_local_bytes)
 }
 
 /// The largest segment that every rank may attach. With EVERYTHING, all memory.
@@ -24,7 +24,7 @@ pub extern "C" fn gasnet_getMaxGlobalSegmentSize() -> usize {
     if is_everything() {
         return Bounds::ALL_MEMORY.bytes;
     }
-    runtime::try_get().map_or(0, Runtime::max_global_bytes)
+    runtime::try_get().map_or(0, |rt| rt.max_global_bytes)
 }
 
 /// `gasnet_seginfo_t`.
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn gasnet_getSegmentInfo(table: *mut SegInfo, count: c_int
         );
         return ERR_BAD_ARG;
     }
-    for rank in (0..(count as u32).min(rt.size())).map(JobRank) {
+    for rank in (0..(count as u32).min(rt.size)).map(JobRank) {
         let (base, size) = if is_everything() {
             (Bounds::ALL_MEMORY.base, Bounds::ALL_MEMORY.bytes)
         } else {

@@ -70,7 +70,7 @@ impl PshmTeam {
     /// Wakes `member` if it sleeps.
     fn wake(&self, member: usize) {
         if member != self.me() {
-            runtime::get().comm().wake(self.nbrhd_index(member));
+            runtime::get().comm.wake(self.nbrhd_index(member));
         }
     }
 
