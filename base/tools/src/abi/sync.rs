@@ -46,27 +46,127 @@ fn note(rc: c_int, lock: usize, mode: HoldMode) -> c_int {
     rc
 }
 
-/// Initialises a mutex.
-#[no_mangle]
-pub extern "C" fn gasnett_mutex_init(lock: *mut pthread_mutex_t) {
-    // SAFETY: the caller gives memory for a mutex that is not in use.
-    must(
-        unsafe { libc::pthread_mutex_init(lock, std::ptr::null()) },
-        "initialisation",
-        lock as usize,
-    );
+/// Functions that do the same: their names, the types of their objects, and the system's functions.
+macro_rules! functions {
+    (initialise $($name:ident $type:ty, $system:ident;)*) => {$(
+        /// Initialises an object.
+        #[no_mangle]
+        pub extern "C" fn $name(object: *mut $type) {
+            // SAFETY: the caller gives memory for an object that is not in use.
+            must(unsafe { libc::$system(object, std::ptr::null()) }, "initialisation", object as usize);
+        }
+    )*};
+    (destroy $($name:ident $type:ty, $system:ident;)*) => {$(
+        /// Destroys an object that nobody holds or waits for.
+        #[no_mangle]
+        pub extern "C" fn $name(object: *mut $type) {
+            must_be_free(object as usize, stringify!($name));
+            // SAFETY: the caller gives an initialised object.
+            must(unsafe { libc::$system(object) }, "destruction", object as usize);
+        }
+    )*};
+    (acquire $($name:ident $type:ty, $system:ident $mode:ident;)*) => {$(
+        /// Acquires a lock; a limit on the number of readers (EAGAIN) is a reason to wait.
+        #[no_mangle]
+        pub extern "C" fn $name(lock: *mut $type) {
+            must_be_free(lock as usize, stringify!($name));
+            loop {
+                // SAFETY: the caller gives an initialised lock.
+                let rc = unsafe { libc::$system(lock) };
+                if rc != libc::EAGAIN {
+                    return must(note(rc, lock as usize, HoldMode::$mode), "locking", lock as usize);
+                }
+                std::thread::yield_now();
+            }
+        }
+    )*};
+    (try_acquire $($name:ident $type:ty, $system:ident $mode:ident;)*) => {$(
+        /// Acquires a lock if that is possible now: 0, else EBUSY, or EAGAIN for a reader too many.
+        #[no_mangle]
+        pub extern "C" fn $name(lock: *mut $type) -> c_int {
+            must_be_free(lock as usize, stringify!($name));
+            // SAFETY: the caller gives an initialised lock.
+            note(unsafe { libc::$system(lock) }, lock as usize, HoldMode::$mode)
+        }
+    )*};
+    (release $($name:ident $type:ty, $system:ident $($mode:ident)*;)*) => {$(
+        /// Releases a lock.
+        #[no_mangle]
+        pub extern "C" fn $name(lock: *mut $type) {
+            must_hold(lock as usize, &[$(HoldMode::$mode),*], stringify!($name));
+            held::released(lock as usize);
+            // SAFETY: the calling thread holds the lock.
+            must(unsafe { libc::$system(lock) }, "unlocking", lock as usize);
+        }
+    )*};
+    (wake $($name:ident, $system:ident $what:literal;)*) => {$(
+        /// Wakes one waiter, or all.
+        #[no_mangle]
+        pub extern "C" fn $name(cond: *mut pthread_cond_t) {
+            // SAFETY: the caller gives an initialised condition variable.
+            must(unsafe { libc::$system(cond) }, $what, cond as usize);
+        }
+    )*};
+    (assert_held $($name:ident $type:ty, $($mode:ident)*;)*) => {$(
+        /// Asserts that the calling thread holds a lock in one of the ways that the name allows.
+        #[no_mangle]
+        pub extern "C" fn $name(lock: *mut $type) {
+            must_hold(lock as usize, &[$(HoldMode::$mode),*], stringify!($name));
+        }
+    )*};
+    (assert_free $($name:ident $type:ty;)*) => {$(
+        /// Asserts that the calling thread does not hold a lock.
+        #[no_mangle]
+        pub extern "C" fn $name(lock: *mut $type) {
+            must_be_free(lock as usize, stringify!($name));
+        }
+    )*};
 }
 
-/// Destroys a mutex that nobody holds.
-#[no_mangle]
-pub extern "C" fn gasnett_mutex_destroy(lock: *mut pthread_mutex_t) {
-    must_be_free(lock as usize, "gasnett_mutex_destroy");
-    // SAFETY: the caller gives an initialised mutex.
-    must(
-        unsafe { libc::pthread_mutex_destroy(lock) },
-        "destruction",
-        lock as usize,
-    );
+functions! { initialise
+    gasnett_mutex_init pthread_mutex_t, pthread_mutex_init;
+    gasnett_cond_init pthread_cond_t, pthread_cond_init;
+    gasnett_rwlock_init pthread_rwlock_t, pthread_rwlock_init;
+}
+
+functions! { destroy
+    gasnett_mutex_destroy pthread_mutex_t, pthread_mutex_destroy;
+    gasnett_cond_destroy pthread_cond_t, pthread_cond_destroy;
+    gasnett_rwlock_destroy pthread_rwlock_t, pthread_rwlock_destroy;
+}
+
+functions! { acquire
+    gasnett_mutex_lock pthread_mutex_t, pthread_mutex_lock Mutex;
+    gasnett_rwlock_rdlock pthread_rwlock_t, pthread_rwlock_rdlock Read;
+    gasnett_rwlock_wrlock pthread_rwlock_t, pthread_rwlock_wrlock Write;
+}
+
+functions! { try_acquire
+    gasnett_mutex_trylock pthread_mutex_t, pthread_mutex_trylock Mutex;
+    gasnett_rwlock_tryrdlock pthread_rwlock_t, pthread_rwlock_tryrdlock Read;
+    gasnett_rwlock_trywrlock pthread_rwlock_t, pthread_rwlock_trywrlock Write;
+}
+
+functions! { release
+    gasnett_mutex_unlock pthread_mutex_t, pthread_mutex_unlock Mutex;
+    gasnett_rwlock_unlock pthread_rwlock_t, pthread_rwlock_unlock Read Write;
+}
+
+functions! { wake
+    gasnett_cond_signal, pthread_cond_signal "signalling";
+    gasnett_cond_broadcast, pthread_cond_broadcast "broadcasting";
+}
+
+functions! { assert_held
+    gasnett_mutex_assertlocked pthread_mutex_t, Mutex;
+    gasnett_rwlock_assertrdlocked pthread_rwlock_t, Read;
+    gasnett_rwlock_assertwrlocked pthread_rwlock_t, Write;
+    gasnett_rwlock_assertlocked pthread_rwlock_t, Read Write;
+}
+
+functions! { assert_free
+    gasnett_mutex_assertunlocked pthread_mutex_t;
+    gasnett_rwlock_assertunlocked pthread_rwlock_t;
 }
 
 /// Destroys a mutex and returns the system's error.
@@ -76,88 +176,6 @@ pub extern "C" fn gasnett_mutex_destroy_ignoreerr(lock: *mut pthread_mutex_t) ->
     unsafe { libc::pthread_mutex_destroy(lock) }
 }
 
-/// Acquires a mutex.
-#[no_mangle]
-pub extern "C" fn gasnett_mutex_lock(lock: *mut pthread_mutex_t) {
-    must_be_free(lock as usize, "gasnett_mutex_lock");
-    // SAFETY: the caller gives an initialised mutex.
-    let rc = unsafe { libc::pthread_mutex_lock(lock) };
-    must(note(rc, lock as usize, HoldMode::Mutex), "locking", lock as usize);
-}
-
-/// Releases a mutex.
-#[no_mangle]
-pub extern "C" fn gasnett_mutex_unlock(lock: *mut pthread_mutex_t) {
-    must_hold(lock as usize, &[HoldMode::Mutex], "gasnett_mutex_unlock");
-    held::released(lock as usize);
-    // SAFETY: the calling thread holds the mutex.
-    must(unsafe { libc::pthread_mutex_unlock(lock) }, "unlocking", lock as usize);
-}
-
-/// Acquires a mutex if it is free: 0, else EBUSY.
-#[no_mangle]
-pub extern "C" fn gasnett_mutex_trylock(lock: *mut pthread_mutex_t) -> c_int {
-    must_be_free(lock as usize, "gasnett_mutex_trylock");
-    // SAFETY: the caller gives an initialised mutex.
-    note(
-        unsafe { libc::pthread_mutex_trylock(lock) },
-        lock as usize,
-        HoldMode::Mutex,
-    )
-}
-
-/// Asserts that the calling thread holds a mutex.
-#[no_mangle]
-pub extern "C" fn gasnett_mutex_assertlocked(lock: *mut pthread_mutex_t) {
-    must_hold(lock as usize, &[HoldMode::Mutex], "gasnett_mutex_assertlocked");
-}
-
-/// Asserts that the calling thread does not hold a mutex.
-#[no_mangle]
-pub extern "C" fn gasnett_mutex_assertunlocked(lock: *mut pthread_mutex_t) {
-    must_be_free(lock as usize, "gasnett_mutex_assertunlocked");
-}
-
-/// Initialises a condition variable.
-#[no_mangle]
-pub extern "C" fn gasnett_cond_init(cond: *mut pthread_cond_t) {
-    // SAFETY: the caller gives memory for a condition variable that is not in use.
-    must(
-        unsafe { libc::pthread_cond_init(cond, std::ptr::null()) },
-        "initialisation",
-        cond as usize,
-    );
-}
-
-/// Destroys a condition variable.
-#[no_mangle]
-pub extern "C" fn gasnett_cond_destroy(cond: *mut pthread_cond_t) {
-    // SAFETY: the caller gives an initialised condition variable without waiters.
-    must(
-        unsafe { libc::pthread_cond_destroy(cond) },
-        "destruction",
-        cond as usize,
-    );
-}
-
-/// Wakes one waiter.
-#[no_mangle]
-pub extern "C" fn gasnett_cond_signal(cond: *mut pthread_cond_t) {
-    // SAFETY: the caller gives an initialised condition variable.
-    must(unsafe { libc::pthread_cond_signal(cond) }, "signalling", cond as usize);
-}
-
-/// Wakes all waiters.
-#[no_mangle]
-pub extern "C" fn gasnett_cond_broadcast(cond: *mut pthread_cond_t) {
-    // SAFETY: the caller gives an initialised condition variable.
-    must(
-        unsafe { libc::pthread_cond_broadcast(cond) },
-        "broadcasting",
-        cond as usize,
-    );
-}
-
 /// Releases the mutex, waits, and acquires it again.
 #[no_mangle]
 pub extern "C" fn gasnett_cond_wait(cond: *mut pthread_cond_t, lock: *mut pthread_mutex_t) {
@@ -165,116 +183,4 @@ pub extern "C" fn gasnett_cond_wait(cond: *mut pthread_cond_t, lock: *mut pthrea
     // SAFETY: the caller gives an initialised condition variable, and the calling thread holds the
     // mutex.
     must(unsafe { libc::pthread_cond_wait(cond, lock) }, "waiting", cond as usize);
-}
-
-/// Initialises a reader/writer lock.
-#[no_mangle]
-pub extern "C" fn gasnett_rwlock_init(lock: *mut pthread_rwlock_t) {
-    // SAFETY: the caller gives memory for a lock that is not in use.
-    must(
-        unsafe { libc::pthread_rwlock_init(lock, std::ptr::null()) },
-        "initialisation",
-        lock as usize,
-    );
-}
-
-/// Destroys a reader/writer lock that nobody holds.
-#[no_mangle]
-pub extern "C" fn gasnett_rwlock_destroy(lock: *mut pthread_rwlock_t) {
-    must_be_free(lock as usize, "gasnett_rwlock_destroy");
-    // SAFETY: the caller gives an initialised lock.
-    must(
-        unsafe { libc::pthread_rwlock_destroy(lock) },
-        "destruction",
-        lock as usize,
-    );
-}
-
-/// Acquires a lock for reading; a limit on the number of readers is a reason to wait.
-#[no_mangle]
-pub extern "C" fn gasnett_rwlock_rdlock(lock: *mut pthread_rwlock_t) {
-    must_be_free(lock as usize, "gasnett_rwlock_rdlock");
-    loop {
-        // SAFETY: the caller gives an initialised lock.
-        let rc = unsafe { libc::pthread_rwlock_rdlock(lock) };
-        if rc != libc::EAGAIN {
-            must(note(rc, lock as usize, HoldMode::Read), "locking", lock as usize);
-            return;
-        }
-        std::thread::yield_now();
-    }
-}
-
-/// Acquires a lock for writing.
-#[no_mangle]
-pub extern "C" fn gasnett_rwlock_wrlock(lock: *mut pthread_rwlock_t) {
-    must_be_free(lock as usize, "gasnett_rwlock_wrlock");
-    // SAFETY: the caller gives an initialised lock.
-    let rc = unsafe { libc::pthread_rwlock_wrlock(lock) };
-    must(note(rc, lock as usize, HoldMode::Write), "locking", lock as usize);
-}
-
-/// Releases a lock held in either way.
-#[no_mangle]
-pub extern "C" fn gasnett_rwlock_unlock(lock: *mut pthread_rwlock_t) {
-    must_hold(
-        lock as usize,
-        &[HoldMode::Read, HoldMode::Write],
-        "gasnett_rwlock_unlock",
-    );
-    held::released(lock as usize);
-    // SAFETY: the calling thread holds the lock.
-    must(unsafe { libc::pthread_rwlock_unlock(lock) }, "unlocking", lock as usize);
-}
-
-/// Acquires a lock for reading if that is possible now: 0, else EBUSY or EAGAIN.
-#[no_mangle]
-pub extern "C" fn gasnett_rwlock_tryrdlock(lock: *mut pthread_rwlock_t) -> c_int {
-    must_be_free(lock as usize, "gasnett_rwlock_tryrdlock");
-    // SAFETY: the caller gives an initialised lock.
-    note(
-        unsafe { libc::pthread_rwlock_tryrdlock(lock) },
-        lock as usize,
-        HoldMode::Read,
-    )
-}
-
-/// Acquires a lock for writing if it is free: 0, else EBUSY.
-#[no_mangle]
-pub extern "C" fn gasnett_rwlock_trywrlock(lock: *mut pthread_rwlock_t) -> c_int {
-    must_be_free(lock as usize, "gasnett_rwlock_trywrlock");
-    // SAFETY: the caller gives an initialised lock.
-    note(
-        unsafe { libc::pthread_rwlock_trywrlock(lock) },
-        lock as usize,
-        HoldMode::Write,
-    )
-}
-
-/// Asserts that the calling thread holds a lock for reading.
-#[no_mangle]
-pub extern "C" fn gasnett_rwlock_assertrdlocked(lock: *mut pthread_rwlock_t) {
-    must_hold(lock as usize, &[HoldMode::Read], "gasnett_rwlock_assertrdlocked");
-}
-
-/// Asserts that the calling thread holds a lock for writing.
-#[no_mangle]
-pub extern "C" fn gasnett_rwlock_assertwrlocked(lock: *mut pthread_rwlock_t) {
-    must_hold(lock as usize, &[HoldMode::Write], "gasnett_rwlock_assertwrlocked");
-}
-
-/// Asserts that the calling thread holds a lock.
-#[no_mangle]
-pub extern "C" fn gasnett_rwlock_assertlocked(lock: *mut pthread_rwlock_t) {
-    must_hold(
-        lock as usize,
-        &[HoldMode::Read, HoldMode::Write],
-        "gasnett_rwlock_assertlocked",
-    );
-}
-
-/// Asserts that the calling thread does not hold a lock.
-#[no_mangle]
-pub extern "C" fn gasnett_rwlock_assertunlocked(lock: *mut pthread_rwlock_t) {
-    must_be_free(lock as usize, "gasnett_rwlock_assertunlocked");
 }
