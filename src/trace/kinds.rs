@@ -92,11 +92,11 @@ impl TraceCategory {
 }
 
 macro_rules! kinds {
-    ($($(#[$doc:meta])* $kind:ident = $category:ident $name:literal;)*) => {
-        /// A kind of event.
+    ($($kind:ident = $category:ident $name:literal;)*) => {
+        /// A kind of event, as `docs/tracing.md` describes it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
-        pub enum EventKind { $($(#[$doc])* $kind,)* }
+        pub enum EventKind { $(#[doc = concat!("`", $name, "`")] $kind,)* }
 
         /// All kinds, in the order of their numbers.
         pub const KINDS: &[EventKind] = &[$(EventKind::$kind),*];
@@ -117,113 +117,59 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Blocking get.
     Get = Get "GET";
-    /// Get with an event.
     GetNb = Get "GET_NB";
-    /// Get in the implicit set.
     GetNbi = Get "GET_NBI";
-    /// Get of a value.
     GetVal = Get "GET_VAL";
-    /// Get of a vector list.
     GetVector = Get "GET_VECTOR";
-    /// Get of an indexed list.
     GetIndexed = Get "GET_INDEXED";
-    /// Strided get.
     GetStrided = Get "GET_STRIDED";
-    /// Blocking put.
     Put = Put "PUT";
-    /// Put with an event.
     PutNb = Put "PUT_NB";
-    /// Put in the implicit set.
     PutNbi = Put "PUT_NBI";
-    /// Blocking put of a value.
     PutVal = Put "PUT_VAL";
-    /// Put of a value with an event.
     PutNbVal = Put "PUT_NB_VAL";
-    /// Put of a value in the implicit set.
     PutNbiVal = Put "PUT_NBI_VAL";
-    /// Put of a vector list.
     PutVector = Put "PUT_VECTOR";
-    /// Put of an indexed list.
     PutIndexed = Put "PUT_INDEXED";
-    /// Strided put.
     PutStrided = Put "PUT_STRIDED";
-    /// Remote atomic with an event.
     AtomicNb = Atomic "ATOMIC_NB";
-    /// Remote atomic in the implicit set.
     AtomicNbi = Atomic "ATOMIC_NBI";
-    /// A test that does not wait.
     Test = Sync "TEST";
-    /// A wait.
     Wait = Sync "WAIT";
-    /// Called a collective.
     CollStart = Collective "COLL_START";
-    /// A collective is complete here.
     CollDone = Collective "COLL_DONE";
-    /// Entered the GASNet-1 barrier.
     BarrierNotify = Barrier "BARRIER_NOTIFY";
-    /// Waited for the GASNet-1 barrier.
     BarrierWait = Barrier "BARRIER_WAIT";
-    /// Tested the GASNet-1 barrier.
     BarrierTry = Barrier "BARRIER_TRY";
-    /// Entered a team's barrier.
     BarrierStart = Barrier "BARRIER_START";
-    /// A team's barrier is complete here.
     BarrierDone = Barrier "BARRIER_DONE";
-    /// Took a handler-safe lock.
     Lock = Lock "LOCK";
-    /// Tried to take a handler-safe lock.
     TryLock = Lock "TRYLOCK";
-    /// Released a handler-safe lock.
     Unlock = Lock "UNLOCK";
-    /// Sent a request without payload.
     RequestShort = Message "REQUEST_SHORT";
-    /// Sent a Medium request.
     RequestMedium = Message "REQUEST_MEDIUM";
-    /// Sent a Long request.
     RequestLong = Message "REQUEST_LONG";
-    /// Sent a reply without payload.
     ReplyShort = Message "REPLY_SHORT";
-    /// Sent a Medium reply.
     ReplyMedium = Message "REPLY_MEDIUM";
-    /// Sent a Long reply.
     ReplyLong = Message "REPLY_LONG";
-    /// Ran the handler of a request without payload.
     RanRequestShort = Message "RAN_REQUEST_SHORT";
-    /// Ran the handler of a Medium request.
     RanRequestMedium = Message "RAN_REQUEST_MEDIUM";
-    /// Ran the handler of a Long request.
     RanRequestLong = Message "RAN_REQUEST_LONG";
-    /// Ran the handler of a reply without payload.
     RanReplyShort = Message "RAN_REPLY_SHORT";
-    /// Ran the handler of a Medium reply.
     RanReplyMedium = Message "RAN_REPLY_MEDIUM";
-    /// Ran the handler of a Long reply.
     RanReplyLong = Message "RAN_REPLY_LONG";
-    /// Polled. Counted only.
     Poll = Poll "POLL";
-    /// A remark of the library.
     Remark = Info "REMARK";
-    /// An object was created.
     Create = Object "CREATE";
-    /// An object was destroyed.
     Destroy = Object "DESTROY";
-    /// Sent an internal AM.
     InternalSend = Internal "INTERNAL_SEND";
-    /// Handled an internal AM.
     InternalRan = Internal "INTERNAL_RAN";
-    /// A note of the client.
     Note = Client "NOTE";
-    /// A note of the client that no mask suppresses.
     ForcedNote = Always "NOTE_FORCED";
-    /// The first line of a rank.
     Start = Always "START";
-    /// The last line of a rank that exited normally.
     End = Always "END";
-    /// A fatal error of this rank ends the job.
     Fatal = Always "FATAL";
-    /// A line of a backtrace (`GASNET_BACKTRACE`).
     Backtrace = Always "BACKTRACE";
 }
 
