@@ -287,187 +287,96 @@ unsafe fn listed(team: &Team, at: *mut u8, counts: *const usize, offsets: *const
     Parts::Listed(counts.iter().zip(offsets).map(part).collect())
 }
 
-/// Starts a gather: the root receives `bytes` from each member's `source`, in the order of ranks.
-/// Collective.
-#[no_mangle]
-pub extern "C" fn gasnetx_Coll_GatherNB(
-    tm: TeamHandle,
-    root: Rank,
-    destination: *mut u8,
-    source: *const u8,
-    bytes: usize,
-    flags: Flags,
-) -> Event {
-    let name = "gasnetx_Coll_GatherNB";
-    reserved(name, flags);
-    let team = team_of(tm, name);
-    check_root(team, root, name);
-    let target = (team.rank == root).then(|| equal(team, destination, bytes, name));
-    start(("gasnetx_Coll_GatherNB", bytes), team, |call| {
-        gather::to_one(call, root, target, Span::source(source, bytes), true)
-    })
+/// Collectives beyond the specification. Per line: the name, the parameters, the root if there is
+/// one, and the bytes in the trace and the work, of the team that the call names.
+macro_rules! extensions {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident ($($arg:ident: $type:ty),*) $(root $root:ident)?, |$team:ident, $function:ident| $work:expr;
+    )*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// Arrays have an entry for every member where they are significant.
+        #[no_mangle]
+        pub unsafe extern "C" fn $name(tm: TeamHandle, $($arg: $type,)* flags: Flags) -> Event {
+            let $function = stringify!($name);
+            reserved($function, flags);
+            let $team = team_of(tm, $function);
+            $(check_root($team, $root, $function);)?
+            let (bytes, work) = $work;
+            start(($function, bytes), $team, work)
+        }
+    )*};
 }
 
-/// As `gasnetx_Coll_GatherNB`; the root receives `counts[i]` bytes from member `i` at `offsets[i]`.
-/// Both arrays are significant at the root only. Collective.
-///
-/// # Safety
-/// At the root `counts` and `offsets` have an entry for every member.
-#[no_mangle]
-pub unsafe extern "C" fn gasnetx_Coll_GatherVNB(
-    tm: TeamHandle,
-    root: Rank,
-    destination: *mut u8,
-    counts: *const usize,
-    offsets: *const usize,
-    source: *const u8,
-    bytes: usize,
-    flags: Flags,
-) -> Event {
-    reserved("gasnetx_Coll_GatherVNB", flags);
-    let team = team_of(tm, "gasnetx_Coll_GatherVNB");
-    check_root(team, root, "gasnetx_Coll_GatherVNB");
-    // SAFETY: the caller's contract.
-    let target = (team.rank == root).then(|| unsafe { listed(team, destination, counts, offsets) });
-    start(("gasnetx_Coll_GatherVNB", bytes), team, |call| {
-        gather::to_one(call, root, target, Span::source(source, bytes), false)
-    })
-}
-
-/// Starts a scatter: member `i` receives the `i`-th `bytes` of the root's `source`. Collective.
-#[no_mangle]
-pub extern "C" fn gasnetx_Coll_ScatterNB(
-    tm: TeamHandle,
-    root: Rank,
-    destination: *mut u8,
-    source: *const u8,
-    bytes: usize,
-    flags: Flags,
-) -> Event {
-    let name = "gasnetx_Coll_ScatterNB";
-    reserved(name, flags);
-    let team = team_of(tm, name);
-    check_root(team, root, name);
-    let parts = (team.rank == root).then(|| equal(team, source.cast_mut(), bytes, name));
-    start(("gasnetx_Coll_ScatterNB", bytes), team, |call| {
-        gather::from_one(call, root, span(destination, bytes), parts, true)
-    })
-}
-
-/// As `gasnetx_Coll_ScatterNB`; member `i` receives `counts[i]` bytes from `offsets[i]`. Both
-/// arrays are significant at the root only. Collective.
-///
-/// # Safety
-/// At the root `counts` and `offsets` have an entry for every member.
-#[no_mangle]
-pub unsafe extern "C" fn gasnetx_Coll_ScatterVNB(
-    tm: TeamHandle,
-    root: Rank,
-    destination: *mut u8,
-    bytes: usize,
-    source: *const u8,
-    counts: *const usize,
-    offsets: *const usize,
-    flags: Flags,
-) -> Event {
-    reserved("gasnetx_Coll_ScatterVNB", flags);
-    let team = team_of(tm, "gasnetx_Coll_ScatterVNB");
-    check_root(team, root, "gasnetx_Coll_ScatterVNB");
-    // SAFETY: the caller's contract.
-    let parts = (team.rank == root).then(|| unsafe { listed(team, source.cast_mut(), counts, offsets) });
-    start(("gasnetx_Coll_ScatterVNB", bytes), team, |call| {
-        gather::from_one(call, root, span(destination, bytes), parts, false)
-    })
-}
-
-/// Starts an all-gather: every member receives `bytes` from each `source`, in the order of ranks.
-/// Collective.
-#[no_mangle]
-pub extern "C" fn gasnetx_Coll_AllGatherNB(
-    tm: TeamHandle,
-    destination: *mut u8,
-    source: *const u8,
-    bytes: usize,
-    flags: Flags,
-) -> Event {
-    reserved("gasnetx_Coll_AllGatherNB", flags);
-    let team = team_of(tm, "gasnetx_Coll_AllGatherNB");
-    let target = equal(team, destination, bytes, "gasnetx_Coll_AllGatherNB");
-    start(("gasnetx_Coll_AllGatherNB", bytes), team, |call| {
-        gather::to_all(call, target, Span::source(source, bytes))
-    })
-}
-
-/// As `gasnetx_Coll_AllGatherNB`; member `i` contributes `counts[i]` bytes, which go to
-/// `offsets[i]`. Collective.
-///
-/// # Safety
-/// `counts` and `offsets` have an entry for every member.
-#[no_mangle]
-pub unsafe extern "C" fn gasnetx_Coll_AllGatherVNB(
-    tm: TeamHandle,
-    destination: *mut u8,
-    counts: *const usize,
-    offsets: *const usize,
-    source: *const u8,
-    flags: Flags,
-) -> Event {
-    reserved("gasnetx_Coll_AllGatherVNB", flags);
-    let team = team_of(tm, "gasnetx_Coll_AllGatherVNB");
-    // SAFETY: the caller's contract.
-    let target = unsafe { listed(team, destination, counts, offsets) };
-    let own = target.part(team.rank.0).bytes;
-    start(("gasnetx_Coll_AllGatherVNB", own), team, |call| {
-        gather::to_all(call, target, Span::source(source, own))
-    })
-}
-
-/// Starts an all-to-all: the `j`-th `bytes` of member `i`'s `source` become the `i`-th of member
-/// `j`'s `destination`. Collective.
-#[no_mangle]
-pub extern "C" fn gasnetx_Coll_AllToAllNB(
-    tm: TeamHandle,
-    destination: *mut u8,
-    source: *const u8,
-    bytes: usize,
-    flags: Flags,
-) -> Event {
-    let name = "gasnetx_Coll_AllToAllNB";
-    reserved(name, flags);
-    let team = team_of(tm, name);
-    let (target, parts) = (
-        equal(team, destination, bytes, name),
-        equal(team, source.cast_mut(), bytes, name),
-    );
-    start(("gasnetx_Coll_AllToAllNB", bytes), team, |call| {
-        gather::exchange(call, target, parts)
-    })
-}
-
-/// As `gasnetx_Coll_AllToAllNB`, with parts of any length at any offset. The part that `i` sends to
-/// `j` has the length that `j` expects from `i`. Collective.
-///
-/// # Safety
-/// The four arrays have an entry for every member.
-#[no_mangle]
-pub unsafe extern "C" fn gasnetx_Coll_AllToAllVNB(
-    tm: TeamHandle,
-    destination: *mut u8,
-    destination_counts: *const usize,
-    destination_offsets: *const usize,
-    source: *const u8,
-    source_counts: *const usize,
-    source_offsets: *const usize,
-    flags: Flags,
-) -> Event {
-    reserved("gasnetx_Coll_AllToAllVNB", flags);
-    let team = team_of(tm, "gasnetx_Coll_AllToAllVNB");
-    // SAFETY: the caller's contract.
-    let target = unsafe { listed(team, destination, destination_counts, destination_offsets) };
-    // SAFETY: the caller's contract.
-    let parts = unsafe { listed(team, source.cast_mut(), source_counts, source_offsets) };
-    let bytes = (0..team.size).map(|rank| parts.part(rank).bytes).sum();
-    start(("gasnetx_Coll_AllToAllVNB", bytes), team, |call| {
-        gather::exchange(call, target, parts)
-    })
+extensions! {
+    /// Starts a gather: the root receives `bytes` from each member's `source`, in the order of
+    /// ranks. Collective.
+    gasnetx_Coll_GatherNB (root: Rank, destination: *mut u8, source: *const u8, bytes: usize)
+        root root, |team, name| {
+            let target = (team.rank == root).then(|| equal(team, destination, bytes, name));
+            (bytes, |call| gather::to_one(call, root, target, Span::source(source, bytes), true))
+        };
+    /// As `gasnetx_Coll_GatherNB`; the root receives `counts[i]` bytes from member `i` at
+    /// `offsets[i]`. Both arrays are significant at the root only. Collective.
+    gasnetx_Coll_GatherVNB (root: Rank, destination: *mut u8, counts: *const usize, offsets: *const usize,
+        source: *const u8, bytes: usize)
+        root root, |team, name| {
+            // SAFETY: the caller's contract.
+            let target = (team.rank == root).then(|| unsafe { listed(team, destination, counts, offsets) });
+            (bytes, |call| gather::to_one(call, root, target, Span::source(source, bytes), false))
+        };
+    /// Starts a scatter: member `i` receives the `i`-th `bytes` of the root's `source`. Collective.
+    gasnetx_Coll_ScatterNB (root: Rank, destination: *mut u8, source: *const u8, bytes: usize)
+        root root, |team, name| {
+            let parts = (team.rank == root).then(|| equal(team, source.cast_mut(), bytes, name));
+            (bytes, |call| gather::from_one(call, root, span(destination, bytes), parts, true))
+        };
+    /// As `gasnetx_Coll_ScatterNB`; member `i` receives `counts[i]` bytes from `offsets[i]`. Both
+    /// arrays are significant at the root only. Collective.
+    gasnetx_Coll_ScatterVNB (root: Rank, destination: *mut u8, bytes: usize, source: *const u8,
+        counts: *const usize, offsets: *const usize)
+        root root, |team, name| {
+            // SAFETY: the caller's contract.
+            let parts = (team.rank == root).then(|| unsafe { listed(team, source.cast_mut(), counts, offsets) });
+            (bytes, |call| gather::from_one(call, root, span(destination, bytes), parts, false))
+        };
+    /// Starts an all-gather: every member receives `bytes` from each `source`, in the order of
+    /// ranks. Collective.
+    gasnetx_Coll_AllGatherNB (destination: *mut u8, source: *const u8, bytes: usize),
+        |team, name| {
+            let target = equal(team, destination, bytes, name);
+            (bytes, |call| gather::to_all(call, target, Span::source(source, bytes)))
+        };
+    /// As `gasnetx_Coll_AllGatherNB`; member `i` contributes `counts[i]` bytes, which go to
+    /// `offsets[i]`. Collective.
+    gasnetx_Coll_AllGatherVNB (destination: *mut u8, counts: *const usize, offsets: *const usize, source: *const u8),
+        |team, name| {
+            // SAFETY: the caller's contract.
+            let target = unsafe { listed(team, destination, counts, offsets) };
+            let own = target.part(team.rank.0).bytes;
+            (own, move |call| gather::to_all(call, target, Span::source(source, own)))
+        };
+    /// Starts an all-to-all: the `j`-th `bytes` of member `i`'s `source` become the `i`-th of
+    /// member `j`'s `destination`. Collective.
+    gasnetx_Coll_AllToAllNB (destination: *mut u8, source: *const u8, bytes: usize),
+        |team, name| {
+            let target = equal(team, destination, bytes, name);
+            let parts = equal(team, source.cast_mut(), bytes, name);
+            (bytes, |call| gather::exchange(call, target, parts))
+        };
+    /// As `gasnetx_Coll_AllToAllNB`, with parts of any length at any offset. The part that `i`
+    /// sends to `j` has the length that `j` expects from `i`. Collective.
+    gasnetx_Coll_AllToAllVNB (destination: *mut u8, destination_counts: *const usize,
+        destination_offsets: *const usize, source: *const u8, source_counts: *const usize,
+        source_offsets: *const usize),
+        |team, name| {
+            // SAFETY: the caller's contract.
+            let target = unsafe { listed(team, destination, destination_counts, destination_offsets) };
+            // SAFETY: the caller's contract.
+            let parts = unsafe { listed(team, source.cast_mut(), source_counts, source_offsets) };
+            let bytes = (0..team.size).map(|rank| parts.part(rank).bytes).sum();
+            (bytes, |call| gather::exchange(call, target, parts))
+        };
 }

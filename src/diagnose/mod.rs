@@ -169,13 +169,9 @@ impl Run {
         } else {
             let own = memory.as_mut_ptr() as usize;
             let mut bases = vec![0usize; team.size as usize];
-            gex_Event_Wait(gasnetx_Coll_AllGatherNB(
-                tm,
-                bases.as_mut_ptr().cast(),
-                (&raw const own).cast(),
-                size_of::<usize>(),
-                Flags::NONE,
-            ));
+            let (to, from) = (bases.as_mut_ptr().cast(), (&raw const own).cast());
+            // SAFETY: it takes no arrays.
+            gex_Event_Wait(unsafe { gasnetx_Coll_AllGatherNB(tm, to, from, size_of::<usize>(), Flags::NONE) });
             let area = |base| Area { base, bytes };
             (area(own), area(bases[peer.index()]))
         };
