@@ -14,7 +14,6 @@ use crate::event::Event;
 use crate::flags::{COLL_IN_ALLSYNC, COLL_OUT_ALLSYNC, ERR_NOT_READY, OK, TEAM_ALL};
 use crate::rules::not_in_handler;
 use crate::runtime;
-use crate::team::Team;
 use crate::thread;
 use crate::trace::interval::{self, Interval};
 use crate::types::Rank;
@@ -54,201 +53,112 @@ fn start<W: Future<Output = ()> + Send + 'static>(
     })
 }
 
-/// Checks the arguments and returns the team.
-fn check(team: CollTeam, root: Rank, function: &str) -> &'static Team {
+/// Checks the arguments.
+fn check(team: CollTeam, root: Rank, function: &str) {
     not_in_handler(function);
-    let all = runtime::get().team0;
     if team.0 != TEAM_ALL {
         fatal!("{function}: GASNET_TEAM_ALL is the only team of the GASNet-1 collectives");
     }
-    if root.0 >= all.size {
-        fatal!("{function}: image {root} does not exist in a job of {}", all.size);
+    let size = runtime::get().size;
+    if root.0 >= size {
+        fatal!("{function}: image {root} does not exist in a job of {size}");
     }
-    all
 }
 
 fn span(at: *mut u8, bytes: usize) -> Span {
     Span { at, bytes }
 }
 
-/// Starts a broadcast of `bytes` from the `source` of image `root`.
-#[no_mangle]
-pub extern "C" fn gasnet_coll_broadcast_nb(
-    team: CollTeam,
-    target: *mut u8,
-    root: Rank,
-    source: *mut u8,
-    bytes: usize,
-    flags: c_int,
-) -> Event {
-    check(team, root, "gasnet_coll_broadcast_nb");
-    start("gasnet_coll_broadcast_nb", bytes, flags, |call| {
-        broadcast::broadcast(call, root, span(target, bytes), span(source, bytes))
-    })
+/// The two forms of each collective, with a handle and blocking. Per line: the names, the
+/// parameters, the root, and the algorithm for a call of that name.
+macro_rules! collectives {
+    ($(
+        $(#[$doc:meta])*
+        $nb:ident $blocking:ident ($($arg:ident: $type:ty),*; $bytes:ident) $root:expr, |$call:ident, $name:ident| $work:expr;
+    )*) => {$(
+        $(#[$doc])*
+        #[no_mangle]
+        pub extern "C" fn $nb(team: CollTeam, $($arg: $type,)* $bytes: usize, flags: c_int) -> Event {
+            let $name = stringify!($nb);
+            check(team, $root, $name);
+            start($name, $bytes, flags, |$call| $work)
+        }
+
+        $(#[$doc])*
+        ///
+        /// Waits until it is complete.
+        #[no_mangle]
+        pub extern "C" fn $blocking(team: CollTeam, $($arg: $type,)* $bytes: usize, flags: c_int) {
+            gex_Event_Wait($nb(team, $($arg,)* $bytes, flags));
+        }
+    )*};
 }
 
-/// Starts a scatter of the `source` of image `root`, `bytes` for each.
-#[no_mangle]
-pub extern "C" fn gasnet_coll_scatter_nb(
-    team: CollTeam,
-    target: *mut u8,
-    root: Rank,
-    source: *mut u8,
-    bytes: usize,
-    flags: c_int,
-) -> Event {
-    let name = "gasnet_coll_scatter_nb";
-    let all = check(team, root, name);
-    let parts = (all.rank == root).then(|| equal(all, source, bytes, name));
-    start("gasnet_coll_scatter_nb", bytes, flags, |call| {
-        gather::from_one(call, root, span(target, bytes), parts, true)
-    })
-}
-
-/// Starts a gather of `bytes` from every `source` into the `target` of image `root`.
-#[no_mangle]
-pub extern "C" fn gasnet_coll_gather_nb(
-    team: CollTeam,
-    root: Rank,
-    target: *mut u8,
-    source: *mut u8,
-    bytes: usize,
-    flags: c_int,
-) -> Event {
-    let name = "gasnet_coll_gather_nb";
-    let all = check(team, root, name);
-    let parts = (all.rank == root).then(|| equal(all, target, bytes, name));
-    start("gasnet_coll_gather_nb", bytes, flags, |call| {
-        gather::to_one(call, root, parts, span(source, bytes), true)
-    })
-}
-
-/// Starts an all-gather of `bytes` from every `source`.
-#[no_mangle]
-pub extern "C" fn gasnet_coll_gather_all_nb(
-    team: CollTeam,
-    target: *mut u8,
-    source: *mut u8,
-    bytes: usize,
-    flags: c_int,
-) -> Event {
-    let name = "gasnet_coll_gather_all_nb";
-    let parts = equal(check(team, Rank(0), name), target, bytes, name);
-    start("gasnet_coll_gather_all_nb", bytes, flags, |call| {
-        gather::to_all(call, parts, span(source, bytes))
-    })
-}
-
-/// Starts an all-to-all of `bytes` for each pair.
-#[no_mangle]
-pub extern "C" fn gasnet_coll_exchange_nb(
-    team: CollTeam,
-    target: *mut u8,
-    source: *mut u8,
-    bytes: usize,
-    flags: c_int,
-) -> Event {
-    let name = "gasnet_coll_exchange_nb";
-    let all = check(team, Rank(0), name);
-    let (target, source) = (equal(all, target, bytes, name), equal(all, source, bytes, name));
-    start("gasnet_coll_exchange_nb", bytes, flags, |call| {
-        gather::exchange(call, target, source)
-    })
-}
-
-/// A blocking broadcast.
-#[no_mangle]
-pub extern "C" fn gasnet_coll_broadcast(
-    team: CollTeam,
-    target: *mut u8,
-    root: Rank,
-    source: *mut u8,
-    bytes: usize,
-    flags: c_int,
-) {
-    gex_Event_Wait(gasnet_coll_broadcast_nb(team, target, root, source, bytes, flags));
-}
-
-/// A blocking scatter.
-#[no_mangle]
-pub extern "C" fn gasnet_coll_scatter(
-    team: CollTeam,
-    target: *mut u8,
-    root: Rank,
-    source: *mut u8,
-    bytes: usize,
-    flags: c_int,
-) {
-    gex_Event_Wait(gasnet_coll_scatter_nb(team, target, root, source, bytes, flags));
-}
-
-/// A blocking gather.
-#[no_mangle]
-pub extern "C" fn gasnet_coll_gather(
-    team: CollTeam,
-    root: Rank,
-    target: *mut u8,
-    source: *mut u8,
-    bytes: usize,
-    flags: c_int,
-) {
-    gex_Event_Wait(gasnet_coll_gather_nb(team, root, target, source, bytes, flags));
-}
-
-/// A blocking all-gather.
-#[no_mangle]
-pub extern "C" fn gasnet_coll_gather_all(team: CollTeam, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) {
-    gex_Event_Wait(gasnet_coll_gather_all_nb(team, target, source, bytes, flags));
-}
-
-/// A blocking all-to-all.
-#[no_mangle]
-pub extern "C" fn gasnet_coll_exchange(team: CollTeam, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) {
-    gex_Event_Wait(gasnet_coll_exchange_nb(team, target, source, bytes, flags));
-}
-
-fn check_team(team: CollTeam, function: &str) {
-    check(team, Rank(0), function);
+collectives! {
+    /// Broadcasts `bytes` from the `source` of image `root`.
+    gasnet_coll_broadcast_nb gasnet_coll_broadcast (target: *mut u8, root: Rank, source: *mut u8; bytes)
+        root, |call, _name| broadcast::broadcast(call, root, span(target, bytes), span(source, bytes));
+    /// Scatters the `source` of image `root`, `bytes` for each.
+    gasnet_coll_scatter_nb gasnet_coll_scatter (target: *mut u8, root: Rank, source: *mut u8; bytes)
+        root, |call, name| {
+            let parts = (call.team().rank == root).then(|| equal(call.team(), source, bytes, name));
+            gather::from_one(call, root, span(target, bytes), parts, true)
+        };
+    /// Gathers `bytes` from every `source` into the `target` of image `root`.
+    gasnet_coll_gather_nb gasnet_coll_gather (root: Rank, target: *mut u8, source: *mut u8; bytes)
+        root, |call, name| {
+            let parts = (call.team().rank == root).then(|| equal(call.team(), target, bytes, name));
+            gather::to_one(call, root, parts, span(source, bytes), true)
+        };
+    /// Gathers `bytes` from every `source` into every `target`.
+    gasnet_coll_gather_all_nb gasnet_coll_gather_all (target: *mut u8, source: *mut u8; bytes)
+        Rank(0), |call, name| gather::to_all(call, equal(call.team(), target, bytes, name), span(source, bytes));
+    /// Exchanges `bytes` in each pair of images.
+    gasnet_coll_exchange_nb gasnet_coll_exchange (target: *mut u8, source: *mut u8; bytes)
+        Rank(0), |call, name| {
+            let team = call.team();
+            gather::exchange(call, equal(team, target, bytes, name), equal(team, source, bytes, name))
+        };
 }
 
 /// Another name of `gasnet_barrier_notify`.
 #[no_mangle]
 pub extern "C" fn gasnet_coll_barrier_notify(team: CollTeam, id: c_int, flags: c_int) {
-    check_team(team, "gasnet_coll_barrier_notify");
+    check(team, Rank(0), "gasnet_coll_barrier_notify");
     barrier::gasnet_barrier_notify(id, flags);
 }
 
 /// Another name of `gasnet_barrier_wait`.
 #[no_mangle]
 pub extern "C" fn gasnet_coll_barrier_wait(team: CollTeam, id: c_int, flags: c_int) -> c_int {
-    check_team(team, "gasnet_coll_barrier_wait");
+    check(team, Rank(0), "gasnet_coll_barrier_wait");
     barrier::gasnet_barrier_wait(id, flags)
 }
 
 /// Another name of `gasnet_barrier_try`.
 #[no_mangle]
 pub extern "C" fn gasnet_coll_barrier_try(team: CollTeam, id: c_int, flags: c_int) -> c_int {
-    check_team(team, "gasnet_coll_barrier_try");
+    check(team, Rank(0), "gasnet_coll_barrier_try");
     barrier::gasnet_barrier_try(id, flags)
 }
 
 /// Another name of `gasnet_barrier`.
 #[no_mangle]
 pub extern "C" fn gasnet_coll_barrier(team: CollTeam, id: c_int, flags: c_int) -> c_int {
-    check_team(team, "gasnet_coll_barrier");
+    check(team, Rank(0), "gasnet_coll_barrier");
     super::gasnet_barrier(id, flags)
 }
 
 /// Does nothing: there is no search for algorithms, so there are no results to write.
 #[no_mangle]
 pub extern "C" fn gasnet_coll_dumpTuningState(_file: *mut c_char, team: CollTeam) {
-    check_team(team, "gasnet_coll_dumpTuningState");
+    check(team, Rank(0), "gasnet_coll_dumpTuningState");
 }
 
 /// Does nothing: see `gasnet_coll_dumpTuningState`.
 #[no_mangle]
 pub extern "C" fn gasnet_coll_dumpProfile(_file: *mut c_char, team: CollTeam) {
-    check_team(team, "gasnet_coll_dumpProfile");
+    check(team, Rank(0), "gasnet_coll_dumpProfile");
 }
 
 /// Waits for a collective.
