@@ -9,7 +9,7 @@
 //! to each request. A handler sends no requests, so a reply is copied and sent in later polls.
 
 use std::cmp::Ordering as Compared;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::deferred::{self, SendMessage, MOST_COPIED};
 use super::deliver;
@@ -24,46 +24,45 @@ use crate::types::Location;
 use gasnet_conduit::{Busy, Class, JobRank};
 use gasnet_sys::atomic::Mutex;
 
-/// A Long of which part has arrived.
-#[derive(Debug, Default)]
-struct Partial {
-    received: usize,
-    head: Option<(Head, Class)>,
-}
-
-/// The Longs of which parts have arrived, by sender and identifier.
-#[derive(Debug, Default)]
-pub struct Partials(HashMap<(JobRank, u32), Partial>);
+/// Messages of which part has arrived, by sender and identifier: bytes of data, and the head with
+/// the number of those that belong to it.
+#[derive(Debug)]
+pub struct Partials<H>(BTreeMap<(JobRank, u64), (u64, Option<(u64, H)>)>);
 
 /// Parts have more bytes together than their head states, or two heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contradiction;
 
-/// A Long that is complete, if it is.
-pub type Completed = Result<Option<(Head, Class)>, Contradiction>;
+/// The head of a message that is complete, if it is.
+pub type Completed<H> = Result<Option<H>, Contradiction>;
 
-impl Partials {
-    /// The head of a Long has arrived.
-    pub fn head(&mut self, key: (JobRank, u32), head: Head, class: Class) -> Completed {
-        if self.0.entry(key).or_default().head.replace((head, class)).is_some() {
+impl<H: Copy> Partials<H> {
+    /// None.
+    pub const fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    /// The head of a message with `total` bytes of data has arrived.
+    pub fn head(&mut self, key: (JobRank, u64), total: u64, head: H) -> Completed<H> {
+        if self.0.entry(key).or_default().1.replace((total, head)).is_some() {
             return Err(Contradiction);
         }
         self.complete(key)
     }
 
-    /// Data of a Long has arrived.
-    pub fn data(&mut self, key: (JobRank, u32), bytes: usize) -> Completed {
-        let partial = self.0.entry(key).or_default();
-        partial.received = partial.received.saturating_add(bytes);
+    /// Data of a message has arrived.
+    pub fn data(&mut self, key: (JobRank, u64), bytes: usize) -> Completed<H> {
+        let received = &mut self.0.entry(key).or_default().0;
+        *received = received.saturating_add(bytes as u64);
         self.complete(key)
     }
 
-    /// Removes a Long that is complete.
-    fn complete(&mut self, key: (JobRank, u32)) -> Completed {
-        let Some((received, head)) = self.0.get(&key).and_then(|long| Some((long.received, long.head?))) else {
+    /// Removes a message that is complete.
+    fn complete(&mut self, key: (JobRank, u64)) -> Completed<H> {
+        let Some(&(received, Some((total, head)))) = self.0.get(&key) else {
             return Ok(None);
         };
-        match received.cmp(&(head.0.header.bytes as usize)) {
+        match received.cmp(&total) {
             Compared::Less => Ok(None),
             Compared::Greater => Err(Contradiction),
             Compared::Equal => {
@@ -74,7 +73,7 @@ impl Partials {
     }
 }
 
-static PARTIAL_LONGS: Mutex<Option<Partials>> = Mutex::new(None);
+static PARTIAL_LONGS: Mutex<Partials<(Head, Class)>> = Mutex::new(Partials::new());
 
 /// Whether `message` must be segmented.
 #[inline]
@@ -240,10 +239,9 @@ pub fn on_head(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) ->
         header.destination as usize,
         header.bytes as usize,
     );
-    update(
-        |partials| partials.head((token.source.rank, id as u32), head, class),
-        token,
-    )
+    let (key, total) = (key(token, id), u64::from(header.bytes));
+    let complete = gasnet_sys::lock(&PARTIAL_LONGS).head(key, total, (head, class));
+    run_if(complete, token)
 }
 
 /// Receiver: data of a Long. Returns false if the message is malformed.
@@ -258,15 +256,50 @@ pub fn on_data(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) ->
     reach::serving(token.source.rank, token.target_ep, address, bytes, || unsafe {
         mk::copy(to, MemRef::host(payload), bytes);
     });
-    update(|partials| partials.data((token.source.rank, id as u32), bytes), token)
+    let complete = gasnet_sys::lock(&PARTIAL_LONGS).data(key(token, id), bytes);
+    run_if(complete, token)
 }
 
-/// Counts what has arrived of a Long, and runs the handler if that is all. Returns false if the
-/// message is malformed.
-fn update(change: impl FnOnce(&mut Partials) -> Completed, token: &Token) -> bool {
-    let complete = change(gasnet_sys::lock(&PARTIAL_LONGS).get_or_insert_with(Partials::default));
+fn key(token: &Token, id: Arg) -> (JobRank, u64) {
+    (token.source.rank, u64::from(id as u32))
+}
+
+/// Runs the handler of a Long, if all of it has arrived. Returns false if the message was
+/// malformed.
+fn run_if(complete: Completed<(Head, Class)>, token: &Token) -> bool {
     if let Ok(Some((head, class))) = complete {
         deliver::run_long(token.source.rank, class, &head);
     }
     complete.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_complete_when_all_is_there_in_any_order() {
+        let mut partials = Partials::new();
+        for id in 0..4 {
+            let key = (JobRank(3), id);
+            if id % 2 == 0 {
+                assert!(partials.head(key, 10, 200).unwrap().is_none());
+                assert!(id == 0 || partials.head(key, 10, 200).is_err(), "a second head");
+            }
+            assert!(partials.data(key, 4).unwrap().is_none());
+            if id == 3 {
+                assert!(partials.data(key, 7).unwrap().is_none());
+                assert!(partials.head(key, 10, 200).is_err());
+                continue;
+            }
+            let last = if id % 2 == 0 {
+                partials.data(key, 6)
+            } else {
+                assert!(partials.data(key, 6).unwrap().is_none());
+                partials.head(key, 10, 200)
+            };
+            assert_eq!(last, Ok(Some(200)));
+        }
+        assert!(!partials.0.contains_key(&(JobRank(3), 0)) && !partials.0.contains_key(&(JobRank(3), 1)));
+    }
 }

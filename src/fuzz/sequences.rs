@@ -17,7 +17,7 @@ use crate::rma::packets as rma;
 use crate::rma::transfer;
 use crate::shm::layout::MAX_MEDIUM;
 use crate::types::{AmCategory, Location, Rank};
-use crate::vis::peer::{Awaited, Puts};
+use crate::vis::peer::Awaited;
 use gasnet_conduit::conformance::fuzz::number;
 use gasnet_conduit::{Class, JobRank};
 
@@ -103,7 +103,7 @@ pub fn p2p(mut bytes: &[u8]) {
 
 /// The messages of puts with peer completion, and how many bytes of them arrive.
 pub fn vis_peers(mut bytes: &[u8]) {
-    let mut puts = Puts::default();
+    let mut puts = Partials::new();
     while !bytes.is_empty() {
         let (step, rank) = (number(&mut bytes, 1), number(&mut bytes, 1) as u32 % 2);
         let ready = if step % 2 == 0 {
@@ -115,7 +115,7 @@ pub fn vis_peers(mut bytes: &[u8]) {
             let Some((id, awaited)) = Awaited::decode(&token(rank), &args, payload.as_ptr(), payload.len()) else {
                 continue;
             };
-            puts.message((JobRank(rank), id), awaited)
+            puts.head((JobRank(rank), id), awaited.total, awaited)
         };
         if let Ok(Some(awaited)) = ready {
             assert!(awaited.handler >= INDEX_BASE && awaited.source.rank == JobRank(rank));
@@ -156,9 +156,9 @@ pub fn medium(mut bytes: &[u8]) {
 
 /// Heads and data of Longs in segments.
 pub fn longs(mut bytes: &[u8]) {
-    let mut partials = Partials::default();
+    let mut partials = Partials::new();
     while !bytes.is_empty() {
-        let (step, id) = (number(&mut bytes, 1), number(&mut bytes, 1) as u32 % 4);
+        let (step, id) = (number(&mut bytes, 1), number(&mut bytes, 1) % 4);
         let complete = if step % 2 == 0 {
             partials.data((JobRank(1), id), size(&mut bytes))
         } else {
@@ -166,9 +166,9 @@ pub fn longs(mut bytes: &[u8]) {
             let head = take(&mut bytes, length);
             let head = Head::decode(head.as_ptr(), head.len()).filter(Head::is_of_long);
             let Some(head) = head else { continue };
-            partials.head((JobRank(1), id), head, Class::Reply)
+            partials.head((JobRank(1), id), u64::from(head.header.bytes), head)
         };
-        if let Ok(Some((head, _))) = complete {
+        if let Ok(Some(head)) = complete {
             assert!(head.is_of_long() && head.header.handler >= INDEX_BASE);
         }
     }

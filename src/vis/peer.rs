@@ -4,11 +4,8 @@
 //! come in packets: since nothing is ordered, the target counts what has arrived and runs the
 //! handler when all is there. A put to a neighbour has none.
 
-use std::cmp::Ordering;
-use std::collections::BTreeMap;
-
 use super::VisAccess;
-use crate::am::segmented::Contradiction;
+use crate::am::segmented::{Completed, Partials};
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
 use crate::am::{deliver, inject, internal, join, Arg, Message};
@@ -60,56 +57,10 @@ pub struct Awaited {
     bytes: usize,
 }
 
-/// A put that has not arrived completely.
-#[derive(Clone, Copy, Debug, Default)]
-struct Arriving {
-    bytes: u64,
-    awaited: Option<Awaited>,
-}
+/// Puts that have not arrived completely.
+static ARRIVING: Mutex<Partials<Awaited>> = Mutex::new(Partials::new());
 
-/// Puts that have not arrived completely, by source and identifier.
-#[derive(Debug, Default)]
-pub struct Puts(BTreeMap<(JobRank, u64), Arriving>);
-
-static ARRIVING: Mutex<Puts> = Mutex::new(Puts(BTreeMap::new()));
-
-impl Puts {
-    /// `bytes` bytes of a put were copied to their places. Returns what is to run, if that makes it
-    /// complete.
-    pub fn data(&mut self, key: (JobRank, u64), bytes: usize) -> Result<Option<Awaited>, Contradiction> {
-        let put = self.0.entry(key).or_default();
-        put.bytes = put.bytes.saturating_add(bytes as u64);
-        self.complete(key)
-    }
-
-    /// The message of a put has arrived. Likewise.
-    pub fn message(&mut self, key: (JobRank, u64), awaited: Awaited) -> Result<Option<Awaited>, Contradiction> {
-        if awaited.total == 0 {
-            return Ok(Some(awaited));
-        }
-        if self.0.entry(key).or_default().awaited.replace(awaited).is_some() {
-            return Err(Contradiction);
-        }
-        self.complete(key)
-    }
-
-    /// Removes a put that is complete.
-    fn complete(&mut self, key: (JobRank, u64)) -> Result<Option<Awaited>, Contradiction> {
-        let Some((bytes, awaited)) = self.0.get(&key).and_then(|put| Some((put.bytes, put.awaited?))) else {
-            return Ok(None);
-        };
-        match bytes.cmp(&awaited.total) {
-            Ordering::Less => Ok(None),
-            Ordering::Greater => Err(Contradiction),
-            Ordering::Equal => {
-                self.0.remove(&key);
-                Ok(Some(awaited))
-            }
-        }
-    }
-}
-
-fn run(ready: Result<Option<Awaited>, Contradiction>) -> bool {
+fn run(ready: Completed<Awaited>) -> bool {
     if let Ok(Some(mut a)) = ready {
         deliver::run_reply(a.source, a.target_ep, a.handler, a.payload.0.as_mut_ptr(), a.bytes);
     }
@@ -129,7 +80,10 @@ pub fn on_peer(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) ->
     let Some((id, awaited)) = Awaited::decode(token, args, payload, bytes) else {
         return false;
     };
-    let ready = gasnet_sys::lock(&ARRIVING).message((token.source.rank, id), awaited);
+    if awaited.total == 0 {
+        return run(Ok(Some(awaited)));
+    }
+    let ready = gasnet_sys::lock(&ARRIVING).head((token.source.rank, id), awaited.total, awaited);
     run(ready)
 }
 
@@ -154,47 +108,5 @@ impl Awaited {
             bytes,
         };
         Some((join(a, b), awaited))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_put_is_complete_when_all_is_there_in_any_order() {
-        let awaited = Awaited {
-            total: 10,
-            source: Location {
-                rank: JobRank(3),
-                ep: 0,
-            },
-            target_ep: 0,
-            handler: 200,
-            payload: Payload([0; MAX_PAYLOAD]),
-            bytes: 0,
-        };
-        let mut puts = Puts::default();
-        for id in 0..4 {
-            let key = (JobRank(3), id);
-            if id % 2 == 0 {
-                assert!(puts.message(key, awaited).unwrap().is_none());
-                assert!(id == 0 || puts.message(key, awaited).is_err(), "a second message");
-            }
-            assert!(puts.data(key, 4).unwrap().is_none());
-            if id == 3 {
-                assert!(puts.data(key, 7).unwrap().is_none());
-                assert!(puts.message(key, awaited).is_err());
-                continue;
-            }
-            let last = if id % 2 == 0 {
-                puts.data(key, 6)
-            } else {
-                assert!(puts.data(key, 6).unwrap().is_none());
-                puts.message(key, awaited)
-            };
-            assert_eq!(last.unwrap().map(|a| a.handler), Some(200));
-        }
-        assert!(!puts.0.contains_key(&(JobRank(3), 0)) && !puts.0.contains_key(&(JobRank(3), 1)));
     }
 }
