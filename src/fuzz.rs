@@ -8,7 +8,7 @@ use crate::segment::published;
 use crate::shm::memory::{ring_bytes, RingMemory, UNIT};
 use crate::shm::ring::{Consumer, SKIP};
 use crate::types::{AmCategory, MAX_ARGS};
-use crate::vis::{records, shape::extent};
+use crate::vis::records;
 use gasnet_conduit::conformance::fuzz::{number, Target};
 
 mod sequences;
@@ -127,7 +127,7 @@ fn runs(bytes: &[u8]) {
     };
     let mut sum = 0;
     for run in &runs {
-        let (low, length) = extent(run.address, run.bytes, std::iter::once((run.count, run.step)));
+        let (low, length) = run.extent();
         // The first and the last piece lie in what is checked against the segment.
         for index in [0, run.count - 1] {
             let piece = run.address as i128 + index as i128 * run.step as i128;

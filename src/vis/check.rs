@@ -3,7 +3,7 @@
 //! anything moves, and that destinations do not overlap.
 
 use super::shape::{Cursor, List, Position, Side};
-use super::{Data, Direction, VisAccess};
+use super::{Data, VisAccess};
 use crate::runtime;
 
 /// Most pieces among which overlap is searched.
@@ -24,10 +24,7 @@ pub fn access(access: &VisAccess<'_>, function: &str) {
             );
         }
     }
-    let (remote, local) = match access.direction {
-        Direction::Put => (&to, &from),
-        Direction::Get => (&from, &to),
-    };
+    let (remote, local) = access.direction.remote_and_local(&to, &from);
     if Cursor::new(local, Position::default())
         .run()
         .is_some_and(|(address, _)| address == 0)

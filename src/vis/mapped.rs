@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use super::shape::{Cursor, Dim, List, Position, Side};
+use super::shape::{Cursor, Dim, List, Position, Row, Side};
 use super::Direction;
 use crate::copy::copy;
 use crate::segment::window::Window;
@@ -191,60 +191,42 @@ unsafe fn different_lists(
     }
 }
 
-/// Copies the next `bytes` of a side, which is memory of this process, to `to`.
+/// Copies a row of memory of this process to `to`, without gaps.
 ///
 /// # Safety
-/// The side's pieces and `bytes` at `to` are valid.
-pub unsafe fn gather(mut to: *mut u8, from: &mut Cursor<'_>, mut bytes: usize) {
-    while let Some((address, left)) = from.run().filter(|_| bytes > 0) {
-        if let Some(row) = from.row(bytes) {
-            let dim = Dim {
-                count: row.count,
-                to: row.bytes as isize,
-                from: row.step,
-            };
-            // SAFETY: by contract.
-            unsafe { nest(to, row.address as *const u8, row.bytes, &[dim]) };
-            to = to.wrapping_add(row.bytes * row.count);
-            from.advance_row(&row);
-            bytes -= row.bytes * row.count;
-            continue;
-        }
-        let piece = left.min(bytes);
+/// Both are valid as for [`nest`].
+#[inline]
+pub unsafe fn gather(to: *mut u8, from: &Row) {
+    if from.count == 1 {
         // SAFETY: by contract.
-        unsafe { copy(to, address as *const u8, piece) };
-        to = to.wrapping_add(piece);
-        from.advance(piece);
-        bytes -= piece;
+        return unsafe { copy(to, from.address as *const u8, from.bytes) };
     }
+    let dim = Dim {
+        count: from.count,
+        to: from.bytes as isize,
+        from: from.step,
+    };
+    // SAFETY: by contract.
+    unsafe { nest(to, from.address as *const u8, from.bytes, &[dim]) };
 }
 
-/// Copies `bytes` at `from` to the next pieces of a side, which is memory of this process.
+/// Copies what lies without gaps at `from` to a row of memory of this process.
 ///
 /// # Safety
-/// The side's pieces and `bytes` at `from` are valid.
-pub unsafe fn scatter(to: &mut Cursor<'_>, mut from: *const u8, mut bytes: usize) {
-    while let Some((address, left)) = to.run().filter(|_| bytes > 0) {
-        if let Some(row) = to.row(bytes) {
-            let dim = Dim {
-                count: row.count,
-                to: row.step,
-                from: row.bytes as isize,
-            };
-            // SAFETY: by contract.
-            unsafe { nest(row.address as *mut u8, from, row.bytes, &[dim]) };
-            from = from.wrapping_add(row.bytes * row.count);
-            to.advance_row(&row);
-            bytes -= row.bytes * row.count;
-            continue;
-        }
-        let piece = left.min(bytes);
+/// Both are valid as for [`nest`].
+#[inline]
+pub unsafe fn scatter(to: &Row, from: *const u8) {
+    if to.count == 1 {
         // SAFETY: by contract.
-        unsafe { copy(address as *mut u8, from, piece) };
-        from = from.wrapping_add(piece);
-        to.advance(piece);
-        bytes -= piece;
+        return unsafe { copy(to.address as *mut u8, from, to.bytes) };
     }
+    let dim = Dim {
+        count: to.count,
+        to: to.step,
+        from: to.bytes as isize,
+    };
+    // SAFETY: by contract.
+    unsafe { nest(to.address as *mut u8, from, to.bytes, &[dim]) };
 }
 
 #[cfg(test)]

@@ -66,6 +66,17 @@ pub struct VisAccess<'a> {
     pub completion: Option<PeerCompletion>,
 }
 
+impl Direction {
+    /// The remote and the local one of two things, of which one is the destination's and one is
+    /// the source's.
+    fn remote_and_local<T>(self, to: T, from: T) -> (T, T) {
+        match self {
+            Self::Put => (to, from),
+            Self::Get => (from, to),
+        }
+    }
+}
+
 impl Data<'_> {
     /// Bytes that move: what both sides have. None on overflow.
     pub fn bytes(&self) -> Option<usize> {
@@ -83,7 +94,7 @@ impl Data<'_> {
         }
     }
 
-    /// Destination and source, each for itself.
+    /// Destination and source, each by itself.
     fn sides(&self) -> (Side, Side) {
         match self {
             Data::Lists { to, from } => (Side::List(*to), Side::List(*from)),
@@ -120,6 +131,12 @@ impl VisAccess<'_> {
             Data::Nest(_) if put => EventKind::PutStrided,
             Data::Nest(_) => EventKind::GetStrided,
         }
+    }
+
+    /// The remote and the local side, each by itself.
+    fn sides(&self) -> (Side, Side) {
+        let (to, from) = self.data.sides();
+        self.direction.remote_and_local(to, from)
     }
 
     /// Lowest address and length of all that a strided call touches at the remote side.

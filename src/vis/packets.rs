@@ -6,8 +6,8 @@
 //! side the data of each packet belongs, scatters that. Large pieces are separate `rma` operations:
 //! the network or the kernel may then move them without the owner, and no data is packed twice.
 
-use super::records::{self, Records, Run};
-use super::shape::{Cursor, Dim, Position, Side};
+use super::records::{self, Records};
+use super::shape::{Cursor, Position, Row, Side};
 use super::{mapped, peer, Direction, VisAccess};
 use crate::am::deferred::{self, SendMessage};
 use crate::am::inject::wait_for_room;
@@ -41,11 +41,7 @@ pub fn start(rt: &Runtime, access: &VisAccess<'_>, op: &mut dyn FnMut() -> &'sta
     if let Some((low, bytes)) = access.remote_extent() {
         peer.require(low, bytes);
     }
-    let (to, from) = access.data.sides();
-    let (remote, local) = match access.direction {
-        Direction::Put => (to, from),
-        Direction::Get => (from, to),
-    };
+    let (remote, local) = access.sides();
     let op = op();
     let pieces = remote.pieces().max(local.pieces());
     let worth = if rt.spares_owner(access.peer) {
@@ -87,11 +83,7 @@ pub fn start(rt: &Runtime, access: &VisAccess<'_>, op: &mut dyn FnMut() -> &'sta
 /// A call with memory of a device on either side: piece by piece. Of an IMMEDIATE call the first
 /// piece decides, the others wait for room.
 pub fn on_devices(rt: &Runtime, access: &VisAccess<'_>, op: &mut dyn FnMut() -> &'static Op) -> Result<Started, Busy> {
-    let (to, from) = access.data.sides();
-    let (remote, local) = match access.direction {
-        Direction::Put => (to, from),
-        Direction::Get => (from, to),
-    };
+    let (remote, local) = access.sides();
     let Some(completion) = &access.completion else {
         return one_by_one(rt, access, &remote, &local, op());
     };
@@ -175,10 +167,9 @@ fn fill(peer: &Peer<'_>, remote: &mut Cursor<'_>, left: usize, room: impl Fn(usi
         let bytes = bytes.min(left - records.data());
         let room = room(records.encoded(), records.data());
         if let Some(row) = remote.row(room.min(left - records.data())) {
-            let steps = std::iter::once((row.count, row.step));
-            let (low, length) = super::extent(row.address, row.bytes, steps);
+            let (low, length) = row.extent();
             peer.require(low, length);
-            records.push_row(row.address, row.bytes, row.count, row.step);
+            records.push_row(&row);
             remote.advance_row(&row);
             continue;
         }
@@ -268,8 +259,11 @@ impl Packets {
         (self.encoded, self.data) = (records.encoded(), records.data());
         self.made.reserve(packet);
         records.write(&mut self.made);
+        let data = self.made.as_mut_ptr().wrapping_add(self.encoded);
         // SAFETY: `fill` left room for the data in a packet; the client answers for the local side.
-        unsafe { mapped::gather(self.made.as_mut_ptr().add(self.encoded), &mut local, self.data) };
+        local.take(self.data, |row, before| unsafe {
+            mapped::gather(data.wrapping_add(before), row)
+        });
         self.at = (remote.position(), local.position());
     }
 
@@ -303,7 +297,7 @@ impl Packets {
             return Err(Busy);
         }
         let mut local = Cursor::new(&self.local, self.at.1);
-        local.skip(records.data());
+        local.take(records.data(), |_, _| ());
         self.at = (remote.position(), local.position());
         self.left -= records.data();
         Ok(())
@@ -391,7 +385,7 @@ impl PendingGets {
 }
 
 /// Reads the records of a packet. None if they are malformed or name memory of a device.
-fn read_runs(token: &Token, payload: *const u8, encoded: usize) -> Option<(Vec<Run>, usize)> {
+fn read_runs(token: &Token, payload: *const u8, encoded: usize) -> Option<(Vec<Row>, usize)> {
     let mut copy = vec![0_u8; encoded];
     // SAFETY: the caller checked that the message has these bytes. They are copied, since a
     // neighbour could still write them.
@@ -405,17 +399,10 @@ fn read_runs(token: &Token, payload: *const u8, encoded: usize) -> Option<(Vec<R
     (of_host && data > 0).then_some((runs, data))
 }
 
-impl Run {
-    /// Lowest address and length of all that it touches.
-    fn extent(&self) -> (usize, usize) {
-        super::extent(self.address, self.bytes, std::iter::once((self.count, self.step)))
-    }
-
-    /// Runs `body`, which touches it for the sender of a message.
-    fn serve(&self, token: &Token, body: impl FnOnce()) {
-        let (low, bytes) = self.extent();
-        reach::serving(token.source.rank, token.target_ep, low, bytes, body);
-    }
+/// Runs `body`, which touches `run` for the sender of a message.
+fn serve(run: &Row, token: &Token, body: impl FnOnce()) {
+    let (low, bytes) = run.extent();
+    reach::serving(token.source.rank, token.target_ep, low, bytes, body);
 }
 
 /// Target of a put: scatters and acknowledges. Returns false if the message is malformed.
@@ -430,15 +417,8 @@ pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bo
     }
     let mut from = payload.wrapping_add(encoded).cast_const();
     for run in &runs {
-        let row = Dim {
-            count: run.count,
-            to: run.step,
-            from: run.bytes as isize,
-        };
         // SAFETY: the run is memory that the sender may name, and its data in the message (checked).
-        run.serve(token, || unsafe {
-            mapped::nest(run.address as *mut u8, from, run.bytes, &[row]);
-        });
+        serve(run, token, || unsafe { mapped::scatter(run, from) });
         from = from.wrapping_add(run.bytes * run.count);
     }
     if counted == COUNTED && !peer::arrived(token.source.rank, join(a, b), data) {
@@ -460,16 +440,9 @@ pub fn on_get(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> 
     let mut buffer: Vec<u8> = Vec::with_capacity(data);
     let mut to = buffer.as_mut_ptr();
     for run in &runs {
-        let row = Dim {
-            count: run.count,
-            to: run.bytes as isize,
-            from: run.step,
-        };
         // SAFETY: the run is memory that the sender may name, and the buffer has room for all of them
         // (checked).
-        run.serve(token, || unsafe {
-            mapped::nest(to, run.address as *const u8, run.bytes, &[row]);
-        });
+        serve(run, token, || unsafe { mapped::gather(to, run) });
         to = to.wrapping_add(run.bytes * run.count);
     }
     reply(token, internal::VIS_DATA, &[a, b], Some((buffer.as_ptr(), data)));
@@ -485,9 +458,12 @@ pub fn on_data(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) ->
     if bytes != pending.bytes {
         return false;
     }
+    let mut local = Cursor::new(&pending.side, pending.at);
     // SAFETY: the client keeps its side until completion, which is now at the earliest; the data is
     // in the message.
-    unsafe { mapped::scatter(&mut Cursor::new(&pending.side, pending.at), payload, bytes) };
+    local.take(bytes, |row, before| unsafe {
+        mapped::scatter(row, payload.wrapping_add(before))
+    });
     pending.op.complete(Category::Get);
     true
 }

@@ -3,18 +3,7 @@
 
 #![forbid(unsafe_code)]
 
-/// `count` pieces of `bytes` bytes, `step` bytes apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// First byte of the first piece, in its owner's address space.
-    pub address: usize,
-    /// Length of a piece; not 0.
-    pub bytes: usize,
-    /// Pieces; not 0.
-    pub count: usize,
-    /// Distance of pieces.
-    pub step: isize,
-}
+use super::shape::Row;
 
 const ONE: usize = 16;
 const STEP: usize = 8;
@@ -23,17 +12,10 @@ const STEP: usize = 8;
 /// last one, the others a run of their own.
 pub const LARGEST: usize = STEP + ONE + STEP;
 
-impl Run {
-    /// Bytes of data.
-    pub fn data(&self) -> Option<usize> {
-        self.bytes.checked_mul(self.count)
-    }
-}
-
 /// Contents of one packet.
 #[derive(Debug, Default)]
 pub struct Records {
-    runs: Vec<Run>,
+    runs: Vec<Row>,
     encoded: usize,
     data: usize,
 }
@@ -71,7 +53,7 @@ impl Records {
                 return;
             }
         }
-        self.runs.push(Run {
+        self.runs.push(Row {
             address,
             bytes,
             count: 1,
@@ -80,19 +62,17 @@ impl Records {
         self.encoded += ONE;
     }
 
-    /// Adds `count` pieces, `step` apart.
-    pub fn push_row(&mut self, address: usize, bytes: usize, count: usize, step: isize) {
-        for i in 0..count {
-            self.push(address.wrapping_add_signed(step.wrapping_mul(i as isize)), bytes);
-            if let Some(last) = self
-                .runs
-                .last_mut()
-                .filter(|r| r.count > 1 && r.bytes == bytes && r.step == step)
-            {
+    /// Adds the pieces of a row.
+    pub fn push_row(&mut self, row: &Row) {
+        for i in 0..row.count {
+            let address = row.address.wrapping_add_signed(row.step.wrapping_mul(i as isize));
+            self.push(address, row.bytes);
+            let last = self.runs.last_mut();
+            if let Some(last) = last.filter(|r| r.count > 1 && r.bytes == row.bytes && r.step == row.step) {
                 // It ends with the piece just added, so the others continue it.
-                let rest = count - i - 1;
+                let rest = row.count - i - 1;
                 last.count += rest;
-                self.data += rest * bytes;
+                self.data += rest * row.bytes;
                 return;
             }
         }
@@ -119,7 +99,7 @@ fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
 
 /// Decodes runs and the length of their data. None if they are malformed. Addresses are not
 /// checked.
-pub fn read(mut encoded: &[u8]) -> Option<(Vec<Run>, usize)> {
+pub fn read(mut encoded: &[u8]) -> Option<(Vec<Row>, usize)> {
     let mut runs = Vec::with_capacity(encoded.len() / ONE);
     let mut data = 0_usize;
     while !encoded.is_empty() {
@@ -131,7 +111,7 @@ pub fn read(mut encoded: &[u8]) -> Option<(Vec<Run>, usize)> {
         } else {
             0
         };
-        let run = Run {
+        let run = Row {
             address: address as usize,
             bytes: bytes as usize,
             count: count as usize,
@@ -147,7 +127,7 @@ pub fn read(mut encoded: &[u8]) -> Option<(Vec<Run>, usize)> {
 mod tests {
     use super::*;
 
-    fn round_trip(pieces: &[(usize, usize)]) -> Vec<Run> {
+    fn round_trip(pieces: &[(usize, usize)]) -> Vec<Row> {
         let mut records = Records::default();
         for &(address, bytes) in pieces {
             records.push(address, bytes);
@@ -199,7 +179,12 @@ mod tests {
                     all.push(address, bytes);
                 }
                 let encoded = all.encoded();
-                all.push_row(100, 8, count, step);
+                all.push_row(&Row {
+                    address: 100,
+                    bytes: 8,
+                    count,
+                    step,
+                });
                 for i in 0..count {
                     one.push(100_usize.wrapping_add_signed(step * i as isize), 8);
                 }

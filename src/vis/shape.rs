@@ -246,14 +246,26 @@ impl Position {
 /// Equal pieces at equal distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// First byte.
+    /// First byte, in its owner's address space.
     pub address: usize,
-    /// Length of a piece.
+    /// Length of a piece; not 0.
     pub bytes: usize,
-    /// Pieces.
+    /// Pieces; not 0.
     pub count: usize,
     /// Distance of pieces.
     pub step: isize,
+}
+
+impl Row {
+    /// Length of all pieces together; None on overflow.
+    pub fn data(&self) -> Option<usize> {
+        self.bytes.checked_mul(self.count)
+    }
+
+    /// Lowest address and length of all that it touches.
+    pub fn extent(&self) -> (usize, usize) {
+        extent(self.address, self.bytes, std::iter::once((self.count, self.step)))
+    }
 }
 
 /// Walks through a side, piece by piece.
@@ -345,17 +357,25 @@ impl<'a> Cursor<'a> {
         self.next();
     }
 
-    /// Goes `bytes` on over any number of pieces.
-    pub fn skip(&mut self, mut bytes: usize) {
-        while let Some((_, left)) = self.run().filter(|_| bytes > 0) {
-            if let Some(row) = self.row(bytes) {
+    /// Goes `bytes` on over any number of pieces, which `each` gets in rows, with the bytes before
+    /// each.
+    #[inline]
+    pub fn take(&mut self, bytes: usize, mut each: impl FnMut(&Row, usize)) {
+        let mut before = 0;
+        while let Some((address, left)) = self.run().filter(|_| before < bytes) {
+            let row = self.row(bytes - before).unwrap_or(Row {
+                address,
+                bytes: left.min(bytes - before),
+                count: 1,
+                step: 0,
+            });
+            each(&row, before);
+            if row.count > 1 {
                 self.advance_row(&row);
-                bytes -= row.bytes * row.count;
-                continue;
+            } else {
+                self.advance(row.bytes);
             }
-            let step = left.min(bytes);
-            self.advance(step);
-            bytes -= step;
+            before += row.bytes * row.count;
         }
     }
 
@@ -518,7 +538,7 @@ mod tests {
                     found.extend((0..row.count).map(|i| (place(i), row.bytes)));
                     cursor.advance_row(&row);
                     let mut skipping = Cursor::new(&side, at);
-                    skipping.skip(row.count * row.bytes);
+                    skipping.take(row.count * row.bytes, |_, _| ());
                     assert_eq!((skipping.run(), skipping.position()), (cursor.run(), cursor.position()));
                 } else {
                     found.push(run);
