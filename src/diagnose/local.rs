@@ -9,8 +9,8 @@ use super::{Random, Run};
 
 /// Counting and summing bytes, compared with plain loops; conversion of numbers to text and back.
 pub fn bytes(run: &Run) {
-    let mut random = Random(run.seed);
-    for i in 0..run.iterations as usize {
+    let mut random = Random(run.args.seed);
+    for i in 0..run.args.iterations as usize {
         let mut memory = random.bytes(i % 300);
         for byte in memory.iter_mut().filter(|b| **b < 100) {
             *byte = 0;
@@ -50,7 +50,7 @@ pub fn bytes(run: &Run) {
 /// The clock never goes back, and ticks convert to nanoseconds.
 pub fn timers(run: &Run) {
     let mut last = timer::now();
-    for _ in 0..run.iterations {
+    for _ in 0..run.args.iterations {
         let now = timer::now();
         run.check(now >= last, format_args!("ticks went back from {last} to {now}"));
         last = now;
@@ -78,7 +78,7 @@ pub fn timers(run: &Run) {
 /// Blocks keep their contents while others are allocated and freed.
 pub fn allocation(run: &Run) {
     const ALIGNS: [usize; 4] = [1, 16, 64, 4096];
-    let mut random = Random(run.seed ^ 1);
+    let mut random = Random(run.args.seed ^ 1);
     let mut live: BTreeMap<usize, (usize, u64)> = BTreeMap::new();
     let release = |run: &Run, address: usize, bytes: usize, seed: u64| {
         let block = address as *mut u8;
@@ -88,7 +88,7 @@ pub fn allocation(run: &Run) {
         // SAFETY: as above, freed once.
         unsafe { heap::free(block, Place::LIBRARY) };
     };
-    for _ in 0..run.iterations {
+    for _ in 0..run.args.iterations {
         let (bytes, align, seed) = (random.below(3000), ALIGNS[random.below(4)], random.word());
         let block = heap::allocate(bytes, align, Place::LIBRARY);
         run.check(
@@ -198,7 +198,7 @@ macro_rules! twins {
             pub fn model(run: &super::Run, random: &mut super::Random) {
                 let shared = Shared::default();
                 let mut model: $type = 0;
-                for i in 0..run.iterations {
+                for i in 0..run.args.iterations {
                     let value = random.word() as $type;
                     let good = match random.below(9) {
                         0 => { shared.set(value, 0); model = value; true }
@@ -245,7 +245,7 @@ twins! {
 
 /// Compares every atomic operation with plain arithmetic.
 pub fn atomics(run: &Run) {
-    let mut random = Random(run.seed ^ 2);
+    let mut random = Random(run.args.seed ^ 2);
     atomic32::model(run, &mut random);
     atomic64::model(run, &mut random);
     strong32::model(run, &mut random);

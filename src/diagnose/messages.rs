@@ -9,8 +9,7 @@ use std::thread;
 
 use super::{Random, Run};
 use crate::abi::am::{
-    gex_AM_ReplyLong3, gex_AM_ReplyMedium1, gex_AM_ReplyShort16, gex_AM_RequestLong3, gex_AM_RequestMedium1,
-    gex_AM_RequestShort16,
+    reply_long, reply_medium, reply_short, request_long, request_medium, request_short, Long, Medium,
 };
 use crate::am::table::AmEntry;
 use crate::am::token::Token;
@@ -26,15 +25,15 @@ struct Table(UnsafeCell<[AmEntry; 6]>);
 // SAFETY: registration writes it before the first message; then it is only read.
 unsafe impl Sync for Table {}
 
-type AnyFn = unsafe extern "C-unwind" fn();
-
 macro_rules! entry {
-    ($function:ident: $type:ty, $flags:expr, $nargs:literal, $name:literal) => {
+    ($function:ident, $flags:expr, $nargs:literal, $name:literal) => {
         AmEntry {
             index: 0,
             // SAFETY: the dispatcher calls it with the arguments of its category and count, which
             // match its type.
-            function: Some(unsafe { std::mem::transmute::<$type, AnyFn>($function) }),
+            function: Some(unsafe {
+                std::mem::transmute::<*const (), unsafe extern "C-unwind" fn()>($function as *const ())
+            }),
             flags: $flags,
             nargs: $nargs,
             cdata: ptr::null(),
@@ -43,35 +42,38 @@ macro_rules! entry {
     };
 }
 
-type Sixteen = unsafe extern "C-unwind" fn(
-    *const Token,
-    Arg,
-    Arg,
-    Arg,
-    Arg,
-    Arg,
-    Arg,
-    Arg,
-    Arg,
-    Arg,
-    Arg,
-    Arg,
-    Arg,
-    Arg,
-    Arg,
-    Arg,
-    Arg,
-);
-type One = unsafe extern "C-unwind" fn(*const Token, *mut c_void, usize, Arg);
-type Three = unsafe extern "C-unwind" fn(*const Token, *mut c_void, usize, Arg, Arg, Arg);
-
 static TABLE: Table = Table(UnsafeCell::new([
-    entry!(on_short: Sixteen, Flags::AM_SHORT.with(Flags::AM_REQUEST), 16, c"diagnostic_short"),
-    entry!(on_short_reply: Sixteen, Flags::AM_SHORT.with(Flags::AM_REPLY), 16, c"diagnostic_short_reply"),
-    entry!(on_medium: One, Flags::AM_MEDIUM.with(Flags::AM_REQUEST), 1, c"diagnostic_medium"),
-    entry!(on_medium_reply: One, Flags::AM_MEDIUM.with(Flags::AM_REPLY), 1, c"diagnostic_medium_reply"),
-    entry!(on_long: Three, Flags::AM_LONG.with(Flags::AM_REQUEST), 3, c"diagnostic_long"),
-    entry!(on_long_reply: Three, Flags::AM_LONG.with(Flags::AM_REPLY), 3, c"diagnostic_long_reply"),
+    entry!(
+        on_short,
+        Flags::AM_SHORT.with(Flags::AM_REQUEST),
+        16,
+        c"diagnostic_short"
+    ),
+    entry!(
+        on_short_reply,
+        Flags::AM_SHORT.with(Flags::AM_REPLY),
+        16,
+        c"diagnostic_short_reply"
+    ),
+    entry!(
+        on_medium,
+        Flags::AM_MEDIUM.with(Flags::AM_REQUEST),
+        1,
+        c"diagnostic_medium"
+    ),
+    entry!(
+        on_medium_reply,
+        Flags::AM_MEDIUM.with(Flags::AM_REPLY),
+        1,
+        c"diagnostic_medium_reply"
+    ),
+    entry!(on_long, Flags::AM_LONG.with(Flags::AM_REQUEST), 3, c"diagnostic_long"),
+    entry!(
+        on_long_reply,
+        Flags::AM_LONG.with(Flags::AM_REPLY),
+        3,
+        c"diagnostic_long_reply"
+    ),
 ]));
 
 /// The table and its length, which the client registers.
@@ -130,31 +132,8 @@ fn arguments(first: Arg) -> [Arg; 16] {
 
 sixteen!(on_short, token, args, {
     verify(args == arguments(args[0]));
-    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = arguments(!args[0]);
     // SAFETY: the running handler's token.
-    unsafe {
-        gex_AM_ReplyShort16(
-            token,
-            index(1),
-            Flags::NONE,
-            a,
-            b,
-            c,
-            d,
-            e,
-            f,
-            g,
-            h,
-            i,
-            j,
-            k,
-            l,
-            m,
-            n,
-            o,
-            p,
-        )
-    };
+    unsafe { reply_short(token, index(1), Flags::NONE, &arguments(!args[0])) };
 });
 
 sixteen!(on_short_reply, _token, args, {
@@ -179,15 +158,8 @@ unsafe extern "C-unwind" fn on_medium(token: *const Token, payload: *mut c_void,
     // SAFETY: the payload of the message, and its token.
     unsafe {
         verify(is_pattern(payload, bytes, seed));
-        gex_AM_ReplyMedium1(
-            token,
-            index(3),
-            payload.cast_const().cast(),
-            bytes,
-            LC_NOW,
-            Flags::NONE,
-            seed,
-        );
+        let source = payload.cast_const().cast();
+        reply_medium(token, index(3), Medium { source, bytes }, LC_NOW, Flags::NONE, &[seed]);
     }
 }
 
@@ -210,18 +182,12 @@ unsafe extern "C-unwind" fn on_long(
     unsafe {
         verify(is_pattern(payload, bytes, seed));
         let back = pattern(bytes, !seed);
-        gex_AM_ReplyLong3(
-            token,
-            index(5),
-            back.as_ptr(),
+        let payload = Long {
+            source: back.as_ptr(),
             bytes,
-            join(high, low) as *mut u8,
-            LC_NOW,
-            Flags::NONE,
-            !seed,
-            high,
-            low,
-        );
+            destination: join(high, low) as *mut u8,
+        };
+        reply_long(token, index(5), payload, LC_NOW, Flags::NONE, &[!seed, high, low]);
     }
 }
 
@@ -246,51 +212,27 @@ fn send(run: &Run, me: usize, of: usize, count: u32) {
     let (there, here) = (run.remote.part(0, 2).part(me, of), run.own.part(1, 2).part(me, of));
     let most_long = there.bytes.min(here.bytes).min(100_000);
     let most_medium = lub_medium();
-    let mut random = Random(run.seed ^ (me as u64) << 40 ^ u64::from(run.rank.0));
+    let mut random = Random(run.args.seed ^ (me as u64) << 40 ^ u64::from(run.rank.0));
     for i in 0..count {
         let first = random.word() as Arg;
-        let [a, b, c, d, e, f, g, h, j, k, l, m, n, o, p, q] = arguments(first);
-        gex_AM_RequestShort16(
-            run.tm,
-            run.peer,
-            index(0),
-            Flags::NONE,
-            a,
-            b,
-            c,
-            d,
-            e,
-            f,
-            g,
-            h,
-            j,
-            k,
-            l,
-            m,
-            n,
-            o,
-            p,
-            q,
-        );
+        request_short(run.args.tm, run.args.peer, index(0), Flags::NONE, &arguments(first));
         let bytes = if i % 10 == 0 {
             most_medium
         } else {
             random.below(2000).min(most_medium)
         };
         let payload = pattern(bytes, first);
-        // SAFETY: the payload lives until the call returns, which completes it locally.
-        unsafe {
-            gex_AM_RequestMedium1(
-                run.tm,
-                run.peer,
-                index(2),
-                payload.as_ptr(),
-                bytes,
-                LC_NOW,
-                Flags::NONE,
-                first,
-            )
-        };
+        // Lives until the call returns, which completes it locally.
+        let source = payload.as_ptr();
+        request_medium(
+            run.args.tm,
+            run.args.peer,
+            index(2),
+            Medium { source, bytes },
+            LC_NOW,
+            Flags::NONE,
+            &[first],
+        );
     }
     if of > 1 {
         return;
@@ -303,22 +245,20 @@ fn send(run: &Run, me: usize, of: usize, count: u32) {
         };
         let (payload, seed) = (pattern(bytes, i as Arg), i as Arg);
         let [high, low] = split(here.base as u64);
-        // SAFETY: as above.
-        unsafe {
-            gex_AM_RequestLong3(
-                run.tm,
-                run.peer,
-                index(4),
-                payload.as_ptr(),
-                bytes,
-                there.base as *mut u8,
-                LC_NOW,
-                Flags::NONE,
-                seed,
-                high,
-                low,
-            )
+        let payload = Long {
+            source: payload.as_ptr(),
+            bytes,
+            destination: there.base as *mut u8,
         };
+        request_long(
+            run.args.tm,
+            run.args.peer,
+            index(4),
+            payload,
+            LC_NOW,
+            Flags::NONE,
+            &[seed, high, low],
+        );
         // The next Long uses the same memory.
         wait_for(2 * count + i + 1);
     }
@@ -362,7 +302,7 @@ fn finish(run: &Run, expected: u32) {
 /// One thread per rank sends to the peer.
 pub fn exchange(run: &Run) {
     if registered(run) {
-        let count = (run.iterations / 5).max(1);
+        let count = (run.args.iterations / 5).max(1);
         send(run, 0, 1, count);
         finish(run, 3 * count);
     }
@@ -373,11 +313,11 @@ pub fn of_threads(run: &Run) {
     if !registered(run) {
         return;
     }
-    let count = (run.iterations / 20).max(1);
+    let count = (run.args.iterations / 20).max(1);
     thread::scope(|scope| {
-        for i in 0..run.threads {
-            scope.spawn(move || send(run, i, run.threads.max(2), count));
+        for i in 0..run.args.threads {
+            scope.spawn(move || send(run, i, run.args.threads.max(2), count));
         }
     });
-    finish(run, 2 * count * run.threads as u32);
+    finish(run, 2 * count * run.args.threads as u32);
 }

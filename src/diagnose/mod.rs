@@ -55,20 +55,12 @@ impl Area {
 /// A run: the arguments of the call, and the number of failures.
 #[derive(Debug)]
 pub struct Run {
-    /// Repetitions of small tests.
-    pub iterations: u32,
-    /// Threads in the sections with several threads.
-    pub threads: usize,
-    /// Seed of the patterns.
-    pub seed: u64,
-    /// The team.
-    pub tm: TeamHandle,
+    /// The arguments.
+    pub args: RunArgs,
     /// Own rank in it.
     pub rank: Rank,
     /// Its size.
     pub size: u32,
-    /// Peer to which this rank sends.
-    pub peer: Rank,
     /// The area in this rank's segment.
     pub own: Area,
     /// The area in the peer's segment.
@@ -143,13 +135,7 @@ impl Run {
     /// A run in the segments, or in memory of its own where there are none. Collective.
     pub fn new(args: RunArgs) -> Self {
         let RunArgs {
-            iterations,
-            threads,
-            seed,
-            tm,
-            peer,
-            own,
-            remote,
+            tm, peer, own, remote, ..
         } = args;
         let team = team::team(tm, "gasnett_run_diagnostics");
         let rt = runtime::get();
@@ -176,13 +162,13 @@ impl Run {
             (area(own), area(bases[peer.index()]))
         };
         Self {
-            iterations: iterations.max(1),
-            threads: threads.max(1),
-            seed,
-            tm,
+            args: RunArgs {
+                iterations: args.iterations.max(1),
+                threads: args.threads.max(1),
+                ..args
+            },
             rank: team.rank,
             size: team.size,
-            peer,
             own,
             remote,
             _memory: memory,
@@ -225,7 +211,7 @@ impl Run {
 
     /// A barrier of the team.
     pub fn barrier(&self) {
-        gex_Event_Wait(gex_Coll_BarrierNB(self.tm, Flags::NONE));
+        gex_Event_Wait(gex_Coll_BarrierNB(self.args.tm, Flags::NONE));
     }
 
     /// Counts a failed check.

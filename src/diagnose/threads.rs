@@ -17,7 +17,7 @@ const ACQUIRE: i32 = 4;
 /// Calls `body` with the thread's number on all threads of the run.
 fn on_threads(run: &Run, body: impl Fn(usize) + Sync) {
     thread::scope(|scope| {
-        for i in 0..run.threads {
+        for i in 0..run.args.threads {
             let body = &body;
             scope.spawn(move || body(i));
         }
@@ -30,12 +30,12 @@ pub fn atomics(run: &Run) {
     let (c, d) = (atomic64::Shared::default(), strong64::Shared::default());
     let (swapped, zeros) = (atomic64::Shared::default(), AtomicU32::new(0));
     let taken = AtomicU32::new(0);
-    let total = run.threads as u64 * u64::from(run.iterations);
+    let total = run.args.threads as u64 * u64::from(run.args.iterations);
     let countdown = atomic32::Shared::default();
     countdown.set(total as u32, 0);
     on_threads(run, |me| {
-        let mut random = Random(run.seed ^ me as u64);
-        for i in 0..run.iterations {
+        let mut random = Random(run.args.seed ^ me as u64);
+        for i in 0..run.args.iterations {
             a.increment();
             b.add(3);
             c.add(1 << 33);
@@ -101,14 +101,14 @@ pub fn fences(run: &Run) {
     };
     thread::scope(|scope| {
         scope.spawn(|| {
-            for i in 0..run.iterations {
+            for i in 0..run.args.iterations {
                 wait(2 * i);
                 // SAFETY: it is this thread's turn.
                 unsafe { *message.0.get() = [u64::from(i) + 1; WORDS] };
                 turn.set(2 * i + 1, RELEASE);
             }
         });
-        for i in 0..run.iterations {
+        for i in 0..run.args.iterations {
             wait(2 * i + 1);
             // SAFETY: it is this thread's turn.
             let got = unsafe { *message.0.get() };
@@ -199,18 +199,18 @@ impl Drop for ThreadBarrier {
 pub fn conditions(run: &Run) {
     let barrier = ThreadBarrier::new();
     let arrived = AtomicU32::new(0);
-    let rounds = run.iterations.min(500);
+    let rounds = run.args.iterations.min(500);
     on_threads(run, |_| {
         for round in 0..rounds {
             arrived.fetch_add(1, Ordering::Relaxed);
-            let seen = barrier.wait(run.threads);
+            let seen = barrier.wait(run.args.threads);
             run.check(
                 seen == round,
                 format_args!("thread barrier: round {seen}, expected {round}"),
             );
             let count = arrived.load(Ordering::Relaxed);
             run.check(
-                count >= (round + 1) * run.threads as u32,
+                count >= (round + 1) * run.args.threads as u32,
                 format_args!("a thread left round {round} after {count} arrivals"),
             );
         }
@@ -225,8 +225,8 @@ pub fn locks(run: &Run) {
     let (lock, count, tried) = (Hsl::new(), Counted(UnsafeCell::new(0)), AtomicU32::new(0));
     let (lock, count) = (&lock, &count);
     on_threads(run, |me| {
-        let mut random = Random(run.seed ^ me as u64);
-        for _ in 0..run.iterations {
+        let mut random = Random(run.args.seed ^ me as u64);
+        for _ in 0..run.args.iterations {
             // SAFETY: a lock that lives, taken and given back by this thread.
             let taken = unsafe {
                 if random.below(2) == 0 {

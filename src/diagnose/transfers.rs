@@ -39,9 +39,9 @@ fn put_and_get(run: &Run, area: Area, random: &mut Random) {
         let offset = random.below(area.bytes - bytes + 1);
         let at = (area.base + offset) as *mut u8;
         let sent = random.bytes(bytes);
-        gex_RMA_PutBlocking(run.tm, run.peer, at, sent.as_ptr(), bytes, Flags::NONE);
+        gex_RMA_PutBlocking(run.args.tm, run.args.peer, at, sent.as_ptr(), bytes, Flags::NONE);
         let mut got = vec![0xa5; bytes + 1];
-        gex_RMA_GetBlocking(run.tm, got.as_mut_ptr(), run.peer, at, bytes, Flags::NONE);
+        gex_RMA_GetBlocking(run.args.tm, got.as_mut_ptr(), run.args.peer, at, bytes, Flags::NONE);
         run.check(
             got[..bytes] == sent && got[bytes] == 0xa5,
             format_args!("{bytes} bytes at offset {offset}: a get returned other data than the put"),
@@ -50,8 +50,8 @@ fn put_and_get(run: &Run, area: Area, random: &mut Random) {
     for bytes in 1..=8usize.min(area.bytes) {
         let value = random.word() >> (64 - 8 * bytes);
         let at = (area.base + random.below(area.bytes - 7)) as *mut u8;
-        gex_RMA_PutBlockingVal(run.tm, run.peer, at, value, bytes, Flags::NONE);
-        let got = gex_RMA_GetBlockingVal(run.tm, run.peer, at, bytes, Flags::NONE);
+        gex_RMA_PutBlockingVal(run.args.tm, run.args.peer, at, value, bytes, Flags::NONE);
+        let got = gex_RMA_GetBlockingVal(run.args.tm, run.args.peer, at, bytes, Flags::NONE);
         run.check(
             got == value,
             format_args!("a value of {bytes} bytes: {got:#x}, expected {value:#x}"),
@@ -64,16 +64,16 @@ pub fn patterns(run: &Run) {
     if run.remote.bytes < 64 || run.own.bytes < 64 {
         return;
     }
-    let mut random = Random(run.seed ^ u64::from(run.rank.0));
-    for _ in 0..(run.iterations / 50).max(1) {
+    let mut random = Random(run.args.seed ^ u64::from(run.rank.0));
+    for _ in 0..(run.args.iterations / 50).max(1) {
         put_and_get(run, run.remote, &mut random);
     }
     let bytes = run.remote.bytes.min(1 << 20);
-    let pattern = Random(run.seed).bytes(bytes);
+    let pattern = Random(run.args.seed).bytes(bytes);
     run.barrier();
     gex_RMA_PutBlocking(
-        run.tm,
-        run.peer,
+        run.args.tm,
+        run.args.peer,
         run.remote.base as *mut u8,
         pattern.as_ptr(),
         bytes,
@@ -95,9 +95,9 @@ pub fn events(run: &Run) {
     if run.remote.bytes < 64 * MANY {
         return;
     }
-    let mut random = Random(run.seed ^ 3 ^ u64::from(run.rank.0));
+    let mut random = Random(run.args.seed ^ 3 ^ u64::from(run.rank.0));
     let at = |i: usize| (run.remote.base + 64 * i) as *mut u8;
-    for round in 0..(run.iterations / 10).max(1) {
+    for round in 0..(run.args.iterations / 10).max(1) {
         let sent: Vec<Vec<u8>> = (0..MANY).map(|_| random.bytes(64)).collect();
         let mut events: Vec<Event> = Vec::new();
         for (i, piece) in sent.iter().enumerate() {
@@ -105,8 +105,8 @@ pub fn events(run: &Run) {
             // SAFETY: the source lives until the events are done; `leaf` is writable.
             let root = unsafe {
                 gex_RMA_PutNB(
-                    run.tm,
-                    run.peer,
+                    run.args.tm,
+                    run.args.peer,
                     at(i),
                     piece.as_ptr(),
                     64,
@@ -126,13 +126,13 @@ pub fn events(run: &Run) {
         let mut got = vec![vec![0u8; 64]; MANY];
         if round % 2 == 0 {
             let mut events: Vec<Event> = (0..MANY)
-                .map(|i| gex_RMA_GetNB(run.tm, got[i].as_mut_ptr(), run.peer, at(i), 64, Flags::NONE))
+                .map(|i| gex_RMA_GetNB(run.args.tm, got[i].as_mut_ptr(), run.args.peer, at(i), 64, Flags::NONE))
                 .collect();
             sync(run, &mut events, round / 2);
         } else {
             gex_NBI_BeginAccessRegion(Flags::NONE);
             for (i, piece) in got.iter_mut().enumerate() {
-                gex_RMA_GetNBI(run.tm, piece.as_mut_ptr(), run.peer, at(i), 64, Flags::NONE);
+                gex_RMA_GetNBI(run.args.tm, piece.as_mut_ptr(), run.args.peer, at(i), 64, Flags::NONE);
             }
             gex_Event_Wait(gex_NBI_EndAccessRegion(Flags::NONE));
         }
@@ -140,7 +140,15 @@ pub fn events(run: &Run) {
             got == sent,
             format_args!("round {round}: gets with events returned other data than the puts"),
         );
-        gex_RMA_PutNBI(run.tm, run.peer, at(0), sent[1].as_ptr(), 64, LC_NOW, Flags::NONE);
+        gex_RMA_PutNBI(
+            run.args.tm,
+            run.args.peer,
+            at(0),
+            sent[1].as_ptr(),
+            64,
+            LC_NOW,
+            Flags::NONE,
+        );
         gex_NBI_Wait(EC_ALL, Flags::NONE);
     }
 }
@@ -176,15 +184,15 @@ fn sync(run: &Run, events: &mut [Event], way: u32) {
 
 /// Concurrent collectives, whose only progress is by polls.
 pub fn collectives(run: &Run) {
-    for round in 0..u64::from((run.iterations / 50).max(1)) {
+    for round in 0..u64::from((run.args.iterations / 50).max(1)) {
         let root = Rank((round % u64::from(run.size)) as u32);
-        let mut data = Random(run.seed ^ round ^ if run.rank == root { 0 } else { 9 }).bytes(5000);
+        let mut data = Random(run.args.seed ^ round ^ if run.rank == root { 0 } else { 9 }).bytes(5000);
         let address = data.as_mut_ptr();
         let (mine, mut sum) = ([u64::from(run.rank.0) + round, 1], [0u64; 2]);
         let mut events = [
-            gex_Coll_BroadcastNB(run.tm, root, address, address, 5000, Flags::NONE),
+            gex_Coll_BroadcastNB(run.args.tm, root, address, address, 5000, Flags::NONE),
             gex_Coll_ReduceToAllNB(
-                run.tm,
+                run.args.tm,
                 (&raw mut sum).cast(),
                 (&raw const mine).cast(),
                 U64,
@@ -195,12 +203,12 @@ pub fn collectives(run: &Run) {
                 ptr::null_mut(),
                 Flags::NONE,
             ),
-            gex_Coll_BarrierNB(run.tm, Flags::NONE),
+            gex_Coll_BarrierNB(run.args.tm, Flags::NONE),
         ];
         sync(run, &mut events, 1);
         let size = u64::from(run.size);
         run.check(
-            data == Random(run.seed ^ round).bytes(5000),
+            data == Random(run.args.seed ^ round).bytes(5000),
             format_args!("broadcast {round} from rank {root}: wrong data"),
         );
         let expected = [size * round + size * (size - 1) / 2, size];
@@ -214,12 +222,12 @@ pub fn collectives(run: &Run) {
 /// Concurrent threads put and get, each in its part of the area.
 pub fn of_threads(run: &Run) {
     thread::scope(|scope| {
-        for i in 0..run.threads {
+        for i in 0..run.args.threads {
             scope.spawn(move || {
-                let area = run.remote.part(i, run.threads);
-                let mut random = Random(run.seed ^ (i as u64) << 32 ^ u64::from(run.rank.0));
+                let area = run.remote.part(i, run.args.threads);
+                let mut random = Random(run.args.seed ^ (i as u64) << 32 ^ u64::from(run.rank.0));
                 if area.bytes >= 64 {
-                    for _ in 0..(run.iterations / 50).max(1) {
+                    for _ in 0..(run.args.iterations / 50).max(1) {
                         put_and_get(run, area, &mut random);
                     }
                 }
