@@ -65,8 +65,9 @@ TYPES = {
 # Exports whose prototype differs from the header's, with the reason.
 EXCEPTIONS = {}
 
+# With the name of `export_name`, if it has one.
 EXPORT = re.compile(
-    r"#\[no_mangle\]\s*(?:#\[[^\]]*\]\s*)*"
+    r'#\[(?:no_mangle|export_name\s*=\s*"(\w+)")\]\s*(?:#\[[^\]]*\]\s*)*'
     r'pub\s+(?:unsafe\s+)?extern\s+"C(?:-unwind)?"\s+fn\s+(\w+)\s*\('
 )
 
@@ -89,7 +90,7 @@ def signatures(text):
         parameters = re.sub(r"(^|, )mut ", r"\1", " ".join(text[match.end() : end - 1].split()))
         result = re.match(r"\s*(->\s*[^{]*?)?\s*\{", text[end:]).group(1) or ""
         signature = re.sub(r"(?:\w+::)+(\w+)", r"\1", f"({parameters}) {' '.join(result.split())}")
-        yield match.group(1), signature.replace("Option<UserFn>", "UserFn")
+        yield match.group(1) or match.group(2), signature.replace("Option<UserFn>", "UserFn")
 
 
 def prototypes(cbindgen, sources, folder):

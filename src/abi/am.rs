@@ -184,10 +184,10 @@ pub unsafe fn reply_long(
 }
 
 macro_rules! functions {
-    ($($rs:ident $rm:ident $rl:ident $ps:ident $pm:ident $pl:ident ($($a:ident)*);)*) => {$(
+    ($($n:literal ($($a:ident)*);)*) => {$(const _: () = {
         /// Short request. Returns 0, or 1 if IMMEDIATE and nothing was sent.
-        #[no_mangle]
-        pub extern "C" fn $rs(tm: TeamHandle, rank: Rank, handler: u8, flags: Flags $(, $a: Arg)*) -> c_int {
+        #[export_name = concat!("gex_AM_RequestShort", $n)]
+        pub extern "C" fn short_request(tm: TeamHandle, rank: Rank, handler: u8, flags: Flags $(, $a: Arg)*) -> c_int {
             request_short(tm, rank, handler, flags, &[$($a),*])
         }
 
@@ -195,12 +195,12 @@ macro_rules! functions {
         ///
         /// # Safety
         /// `lc_opt` is a constant or valid for a write; `source` has `bytes` bytes.
-        #[no_mangle]
-        pub unsafe extern "C" fn $rm(
+        #[export_name = concat!("gex_AM_RequestMedium", $n)]
+        pub unsafe extern "C" fn medium_request(
             tm: TeamHandle, rank: Rank, handler: u8, source: *const u8, bytes: usize, lc_opt: LcOpt, flags: Flags
             $(, $a: Arg)*
         ) -> c_int {
-            rules::local_completion(stringify!($rm), lc_opt, Lc::Request);
+            rules::local_completion(concat!("gex_AM_RequestMedium", $n), lc_opt, Lc::Request);
             // SAFETY: the caller's contract.
             unsafe { client::complete_locally(lc_opt) };
             request_medium(tm, rank, handler, Medium { source, bytes }, lc_opt, flags, &[$($a),*])
@@ -210,12 +210,12 @@ macro_rules! functions {
         ///
         /// # Safety
         /// `lc_opt` is a constant or valid for a write; `source` has `bytes` bytes.
-        #[no_mangle]
-        pub unsafe extern "C" fn $rl(
+        #[export_name = concat!("gex_AM_RequestLong", $n)]
+        pub unsafe extern "C" fn long_request(
             tm: TeamHandle, rank: Rank, handler: u8, source: *const u8, bytes: usize, destination: *mut u8,
             lc_opt: LcOpt, flags: Flags $(, $a: Arg)*
         ) -> c_int {
-            rules::local_completion(stringify!($rl), lc_opt, Lc::Request);
+            rules::local_completion(concat!("gex_AM_RequestLong", $n), lc_opt, Lc::Request);
             // SAFETY: the caller's contract.
             unsafe { client::complete_locally(lc_opt) };
             request_long(tm, rank, handler, Long { source, bytes, destination }, lc_opt, flags, &[$($a),*])
@@ -225,8 +225,8 @@ macro_rules! functions {
         ///
         /// # Safety
         /// `token` is the running handler's.
-        #[no_mangle]
-        pub unsafe extern "C" fn $ps(token: *const Token, handler: u8, flags: Flags $(, $a: Arg)*) -> c_int {
+        #[export_name = concat!("gex_AM_ReplyShort", $n)]
+        pub unsafe extern "C" fn short_reply(token: *const Token, handler: u8, flags: Flags $(, $a: Arg)*) -> c_int {
             // SAFETY: the caller's contract.
             unsafe { reply_short(token, handler, flags, &[$($a),*]) }
         }
@@ -236,11 +236,11 @@ macro_rules! functions {
         /// # Safety
         /// `token` is the running handler's. `lc_opt` is a constant or valid for a write; `source`
         /// has `bytes` bytes.
-        #[no_mangle]
-        pub unsafe extern "C" fn $pm(
+        #[export_name = concat!("gex_AM_ReplyMedium", $n)]
+        pub unsafe extern "C" fn medium_reply(
             token: *const Token, handler: u8, source: *const u8, bytes: usize, lc_opt: LcOpt, flags: Flags $(, $a: Arg)*
         ) -> c_int {
-            rules::local_completion(stringify!($pm), lc_opt, Lc::Reply);
+            rules::local_completion(concat!("gex_AM_ReplyMedium", $n), lc_opt, Lc::Reply);
             // SAFETY: the caller's contract.
             unsafe { client::complete_locally(lc_opt) };
             // SAFETY: the caller's contract.
@@ -252,56 +252,21 @@ macro_rules! functions {
         /// # Safety
         /// `token` is the running handler's. `lc_opt` is a constant or valid for a write; `source`
         /// has `bytes` bytes.
-        #[no_mangle]
-        pub unsafe extern "C" fn $pl(
+        #[export_name = concat!("gex_AM_ReplyLong", $n)]
+        pub unsafe extern "C" fn long_reply(
             token: *const Token, handler: u8, source: *const u8, bytes: usize, destination: *mut u8,
             lc_opt: LcOpt, flags: Flags $(, $a: Arg)*
         ) -> c_int {
-            rules::local_completion(stringify!($pl), lc_opt, Lc::Reply);
+            rules::local_completion(concat!("gex_AM_ReplyLong", $n), lc_opt, Lc::Reply);
             // SAFETY: the caller's contract.
             unsafe { client::complete_locally(lc_opt) };
             // SAFETY: the caller's contract.
             unsafe { reply_long(token, handler, Long { source, bytes, destination }, lc_opt, flags, &[$($a),*]) }
         }
-    )*};
+    };)*};
 }
 
-functions! {
-    gex_AM_RequestShort0 gex_AM_RequestMedium0 gex_AM_RequestLong0 gex_AM_ReplyShort0 gex_AM_ReplyMedium0
-        gex_AM_ReplyLong0 ();
-    gex_AM_RequestShort1 gex_AM_RequestMedium1 gex_AM_RequestLong1 gex_AM_ReplyShort1 gex_AM_ReplyMedium1
-        gex_AM_ReplyLong1 (a0);
-    gex_AM_RequestShort2 gex_AM_RequestMedium2 gex_AM_RequestLong2 gex_AM_ReplyShort2 gex_AM_ReplyMedium2
-        gex_AM_ReplyLong2 (a0 a1);
-    gex_AM_RequestShort3 gex_AM_RequestMedium3 gex_AM_RequestLong3 gex_AM_ReplyShort3 gex_AM_ReplyMedium3
-        gex_AM_ReplyLong3 (a0 a1 a2);
-    gex_AM_RequestShort4 gex_AM_RequestMedium4 gex_AM_RequestLong4 gex_AM_ReplyShort4 gex_AM_ReplyMedium4
-        gex_AM_ReplyLong4 (a0 a1 a2 a3);
-    gex_AM_RequestShort5 gex_AM_RequestMedium5 gex_AM_RequestLong5 gex_AM_ReplyShort5 gex_AM_ReplyMedium5
-        gex_AM_ReplyLong5 (a0 a1 a2 a3 a4);
-    gex_AM_RequestShort6 gex_AM_RequestMedium6 gex_AM_RequestLong6 gex_AM_ReplyShort6 gex_AM_ReplyMedium6
-        gex_AM_ReplyLong6 (a0 a1 a2 a3 a4 a5);
-    gex_AM_RequestShort7 gex_AM_RequestMedium7 gex_AM_RequestLong7 gex_AM_ReplyShort7 gex_AM_ReplyMedium7
-        gex_AM_ReplyLong7 (a0 a1 a2 a3 a4 a5 a6);
-    gex_AM_RequestShort8 gex_AM_RequestMedium8 gex_AM_RequestLong8 gex_AM_ReplyShort8 gex_AM_ReplyMedium8
-        gex_AM_ReplyLong8 (a0 a1 a2 a3 a4 a5 a6 a7);
-    gex_AM_RequestShort9 gex_AM_RequestMedium9 gex_AM_RequestLong9 gex_AM_ReplyShort9 gex_AM_ReplyMedium9
-        gex_AM_ReplyLong9 (a0 a1 a2 a3 a4 a5 a6 a7 a8);
-    gex_AM_RequestShort10 gex_AM_RequestMedium10 gex_AM_RequestLong10 gex_AM_ReplyShort10 gex_AM_ReplyMedium10
-        gex_AM_ReplyLong10 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9);
-    gex_AM_RequestShort11 gex_AM_RequestMedium11 gex_AM_RequestLong11 gex_AM_ReplyShort11 gex_AM_ReplyMedium11
-        gex_AM_ReplyLong11 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10);
-    gex_AM_RequestShort12 gex_AM_RequestMedium12 gex_AM_RequestLong12 gex_AM_ReplyShort12 gex_AM_ReplyMedium12
-        gex_AM_ReplyLong12 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11);
-    gex_AM_RequestShort13 gex_AM_RequestMedium13 gex_AM_RequestLong13 gex_AM_ReplyShort13 gex_AM_ReplyMedium13
-        gex_AM_ReplyLong13 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12);
-    gex_AM_RequestShort14 gex_AM_RequestMedium14 gex_AM_RequestLong14 gex_AM_ReplyShort14 gex_AM_ReplyMedium14
-        gex_AM_ReplyLong14 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13);
-    gex_AM_RequestShort15 gex_AM_RequestMedium15 gex_AM_RequestLong15 gex_AM_ReplyShort15 gex_AM_ReplyMedium15
-        gex_AM_ReplyLong15 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13 a14);
-    gex_AM_RequestShort16 gex_AM_RequestMedium16 gex_AM_RequestLong16 gex_AM_ReplyShort16 gex_AM_ReplyMedium16
-        gex_AM_ReplyLong16 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13 a14 a15);
-}
+for_each_arity!(functions);
 
 /// The peer of a limit query. None stands for the least limit of all peers, also for a rank that
 /// does not exist.

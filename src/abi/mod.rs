@@ -23,6 +23,32 @@ macro_rules! traced {
     }};
 }
 
+/// Makes functions of Active Messages with 0 to 16 arguments: passes each number, with which their
+/// names end, and the names of the arguments to `$functions`.
+macro_rules! for_each_arity {
+    ($functions:ident) => {
+        $functions! {
+            0 ();
+            1 (a0);
+            2 (a0 a1);
+            3 (a0 a1 a2);
+            4 (a0 a1 a2 a3);
+            5 (a0 a1 a2 a3 a4);
+            6 (a0 a1 a2 a3 a4 a5);
+            7 (a0 a1 a2 a3 a4 a5 a6);
+            8 (a0 a1 a2 a3 a4 a5 a6 a7);
+            9 (a0 a1 a2 a3 a4 a5 a6 a7 a8);
+            10 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9);
+            11 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10);
+            12 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11);
+            13 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12);
+            14 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13);
+            15 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13 a14);
+            16 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13 a14 a15);
+        }
+    };
+}
+
 pub mod ad;
 pub mod am;
 mod arguments;

@@ -21,112 +21,41 @@ fn descriptor(prepared: Result<&'static SrcDesc, Busy>) -> *const SrcDesc {
     prepared.map_or(ptr::null(), ptr::from_ref)
 }
 
-/// Prepares a Medium request.
-#[no_mangle]
-pub extern "C" fn gex_AM_PrepareRequestMedium(
-    tm: TeamHandle,
-    rank: Rank,
-    client_buffer: *const u8,
-    least: usize,
-    most: usize,
-    lc_opt: LcOpt,
-    flags: Flags,
-    nargs: c_uint,
-) -> *const SrcDesc {
-    let args = PrepareArgs {
-        category: AmCategory::Medium,
-        client_buffer,
-        least,
-        most,
-        destination: NOWHERE,
-        lc_opt,
-        flags,
-        nargs: nargs as usize,
-    };
-    descriptor(args.request(tm, rank))
+/// The functions that prepare a message: the names for requests and replies, the category, and the
+/// destination, which a Medium does not have.
+macro_rules! prepares {
+    ($($request:ident $reply:ident $category:ident ($($parameter:ident: $type:ty)?) $destination:expr;)*) => {$(
+        /// Prepares a request.
+        #[no_mangle]
+        pub extern "C" fn $request(
+            tm: TeamHandle, rank: Rank, client_buffer: *const u8, least: usize, most: usize, $($parameter: $type,)?
+            lc_opt: LcOpt, flags: Flags, nargs: c_uint,
+        ) -> *const SrcDesc {
+            let (category, destination, nargs) = (AmCategory::$category, $destination, nargs as usize);
+            let args = PrepareArgs { category, client_buffer, least, most, destination, lc_opt, flags, nargs };
+            descriptor(args.request(tm, rank))
+        }
+
+        /// Prepares a reply.
+        ///
+        /// # Safety
+        /// `token` is the running handler's. `lc_opt` stays valid until Commit.
+        #[no_mangle]
+        pub unsafe extern "C" fn $reply(
+            token: *const Token, client_buffer: *const u8, least: usize, most: usize, $($parameter: $type,)?
+            lc_opt: LcOpt, flags: Flags, nargs: c_uint,
+        ) -> *const SrcDesc {
+            let (category, destination, nargs) = (AmCategory::$category, $destination, nargs as usize);
+            let args = PrepareArgs { category, client_buffer, least, most, destination, lc_opt, flags, nargs };
+            // SAFETY: the caller's contract.
+            descriptor(unsafe { args.reply(token) })
+        }
+    )*};
 }
 
-/// Prepares a Long request.
-#[no_mangle]
-pub extern "C" fn gex_AM_PrepareRequestLong(
-    tm: TeamHandle,
-    rank: Rank,
-    client_buffer: *const u8,
-    least: usize,
-    most: usize,
-    destination: *mut u8,
-    lc_opt: LcOpt,
-    flags: Flags,
-    nargs: c_uint,
-) -> *const SrcDesc {
-    let args = PrepareArgs {
-        category: AmCategory::Long,
-        client_buffer,
-        least,
-        most,
-        destination,
-        lc_opt,
-        flags,
-        nargs: nargs as usize,
-    };
-    descriptor(args.request(tm, rank))
-}
-
-/// Prepares a Medium reply.
-///
-/// # Safety
-/// `token` is the running handler's. `lc_opt` stays valid until Commit.
-#[no_mangle]
-pub unsafe extern "C" fn gex_AM_PrepareReplyMedium(
-    token: *const Token,
-    client_buffer: *const u8,
-    least: usize,
-    most: usize,
-    lc_opt: LcOpt,
-    flags: Flags,
-    nargs: c_uint,
-) -> *const SrcDesc {
-    let args = PrepareArgs {
-        category: AmCategory::Medium,
-        client_buffer,
-        least,
-        most,
-        destination: NOWHERE,
-        lc_opt,
-        flags,
-        nargs: nargs as usize,
-    };
-    // SAFETY: the caller's contract.
-    descriptor(unsafe { args.reply(token) })
-}
-
-/// Prepares a Long reply.
-///
-/// # Safety
-/// `token` is the running handler's. `lc_opt` stays valid until Commit.
-#[no_mangle]
-pub unsafe extern "C" fn gex_AM_PrepareReplyLong(
-    token: *const Token,
-    client_buffer: *const u8,
-    least: usize,
-    most: usize,
-    destination: *mut u8,
-    lc_opt: LcOpt,
-    flags: Flags,
-    nargs: c_uint,
-) -> *const SrcDesc {
-    let args = PrepareArgs {
-        category: AmCategory::Long,
-        client_buffer,
-        least,
-        most,
-        destination,
-        lc_opt,
-        flags,
-        nargs: nargs as usize,
-    };
-    // SAFETY: the caller's contract.
-    descriptor(unsafe { args.reply(token) })
+prepares! {
+    gex_AM_PrepareRequestMedium gex_AM_PrepareReplyMedium Medium () NOWHERE;
+    gex_AM_PrepareRequestLong gex_AM_PrepareReplyLong Long (destination: *mut u8) destination;
 }
 
 // One function serves all numbers of arguments and has all layers down to the ring inlined.
@@ -158,19 +87,19 @@ shared! {
 }
 
 macro_rules! commits {
-    ($($rm:ident $rl:ident $pm:ident $pl:ident $rm2:ident $rl2:ident $pm2:ident $pl2:ident ($($a:ident)*);)*) => {$(
-        commits!(@medium $rm $rm2 request_medium ($($a)*));
-        commits!(@medium $pm $pm2 reply_medium ($($a)*));
-        commits!(@long $rl $rl2 request_long ($($a)*));
-        commits!(@long $pl $pl2 reply_long ($($a)*));
+    ($($n:literal ($($a:ident)*);)*) => {$(
+        commits!(@medium "gex_AM_CommitRequestMedium", $n request_medium ($($a)*));
+        commits!(@medium "gex_AM_CommitReplyMedium", $n reply_medium ($($a)*));
+        commits!(@long "gex_AM_CommitRequestLong", $n request_long ($($a)*));
+        commits!(@long "gex_AM_CommitReplyLong", $n reply_long ($($a)*));
     )*};
-    (@medium $v1:ident $v2:ident $shared:ident ($($a:ident)*)) => {
+    (@medium $name:literal, $n:literal $shared:ident ($($a:ident)*)) => {const _: () = {
         /// Sends the prepared message.
         ///
         /// # Safety
         /// `desc` is what Prepare returned on this thread.
-        #[no_mangle]
-        pub unsafe extern "C" fn $v1(desc: *const SrcDesc, handler: u8, bytes: usize $(, $a: Arg)*) {
+        #[export_name = concat!($name, $n)]
+        pub unsafe extern "C" fn commit(desc: *const SrcDesc, handler: u8, bytes: usize $(, $a: Arg)*) {
             // SAFETY: the caller's contract.
             unsafe { $shared(desc, handler, bytes, NOWHERE, Flags::NONE, &[$($a),*]) };
         }
@@ -179,21 +108,21 @@ macro_rules! commits {
         ///
         /// # Safety
         /// `desc` is what Prepare returned on this thread.
-        #[no_mangle]
-        pub unsafe extern "C" fn $v2(
+        #[export_name = concat!($name, $n, "_v2")]
+        pub unsafe extern "C" fn commit_v2(
             desc: *const SrcDesc, handler: u8, bytes: usize, flags: Flags $(, $a: Arg)*
         ) -> c_int {
             // SAFETY: the caller's contract.
             unsafe { $shared(desc, handler, bytes, NOWHERE, flags, &[$($a),*]) }
         }
-    };
-    (@long $v1:ident $v2:ident $shared:ident ($($a:ident)*)) => {
+    };};
+    (@long $name:literal, $n:literal $shared:ident ($($a:ident)*)) => {const _: () = {
         /// Sends the prepared message.
         ///
         /// # Safety
         /// `desc` is what Prepare returned on this thread.
-        #[no_mangle]
-        pub unsafe extern "C" fn $v1(
+        #[export_name = concat!($name, $n)]
+        pub unsafe extern "C" fn commit(
             desc: *const SrcDesc, handler: u8, bytes: usize, destination: *mut u8 $(, $a: Arg)*
         ) {
             // SAFETY: the caller's contract.
@@ -204,69 +133,17 @@ macro_rules! commits {
         ///
         /// # Safety
         /// `desc` is what Prepare returned on this thread.
-        #[no_mangle]
-        pub unsafe extern "C" fn $v2(
+        #[export_name = concat!($name, $n, "_v2")]
+        pub unsafe extern "C" fn commit_v2(
             desc: *const SrcDesc, handler: u8, bytes: usize, destination: *mut u8, flags: Flags $(, $a: Arg)*
         ) -> c_int {
             // SAFETY: the caller's contract.
             unsafe { $shared(desc, handler, bytes, destination, flags, &[$($a),*]) }
         }
-    };
+    };};
 }
 
-commits! {
-    gex_AM_CommitRequestMedium0 gex_AM_CommitRequestLong0 gex_AM_CommitReplyMedium0 gex_AM_CommitReplyLong0
-        gex_AM_CommitRequestMedium0_v2 gex_AM_CommitRequestLong0_v2 gex_AM_CommitReplyMedium0_v2
-        gex_AM_CommitReplyLong0_v2 ();
-    gex_AM_CommitRequestMedium1 gex_AM_CommitRequestLong1 gex_AM_CommitReplyMedium1 gex_AM_CommitReplyLong1
-        gex_AM_CommitRequestMedium1_v2 gex_AM_CommitRequestLong1_v2 gex_AM_CommitReplyMedium1_v2
-        gex_AM_CommitReplyLong1_v2 (a0);
-    gex_AM_CommitRequestMedium2 gex_AM_CommitRequestLong2 gex_AM_CommitReplyMedium2 gex_AM_CommitReplyLong2
-        gex_AM_CommitRequestMedium2_v2 gex_AM_CommitRequestLong2_v2 gex_AM_CommitReplyMedium2_v2
-        gex_AM_CommitReplyLong2_v2 (a0 a1);
-    gex_AM_CommitRequestMedium3 gex_AM_CommitRequestLong3 gex_AM_CommitReplyMedium3 gex_AM_CommitReplyLong3
-        gex_AM_CommitRequestMedium3_v2 gex_AM_CommitRequestLong3_v2 gex_AM_CommitReplyMedium3_v2
-        gex_AM_CommitReplyLong3_v2 (a0 a1 a2);
-    gex_AM_CommitRequestMedium4 gex_AM_CommitRequestLong4 gex_AM_CommitReplyMedium4 gex_AM_CommitReplyLong4
-        gex_AM_CommitRequestMedium4_v2 gex_AM_CommitRequestLong4_v2 gex_AM_CommitReplyMedium4_v2
-        gex_AM_CommitReplyLong4_v2 (a0 a1 a2 a3);
-    gex_AM_CommitRequestMedium5 gex_AM_CommitRequestLong5 gex_AM_CommitReplyMedium5 gex_AM_CommitReplyLong5
-        gex_AM_CommitRequestMedium5_v2 gex_AM_CommitRequestLong5_v2 gex_AM_CommitReplyMedium5_v2
-        gex_AM_CommitReplyLong5_v2 (a0 a1 a2 a3 a4);
-    gex_AM_CommitRequestMedium6 gex_AM_CommitRequestLong6 gex_AM_CommitReplyMedium6 gex_AM_CommitReplyLong6
-        gex_AM_CommitRequestMedium6_v2 gex_AM_CommitRequestLong6_v2 gex_AM_CommitReplyMedium6_v2
-        gex_AM_CommitReplyLong6_v2 (a0 a1 a2 a3 a4 a5);
-    gex_AM_CommitRequestMedium7 gex_AM_CommitRequestLong7 gex_AM_CommitReplyMedium7 gex_AM_CommitReplyLong7
-        gex_AM_CommitRequestMedium7_v2 gex_AM_CommitRequestLong7_v2 gex_AM_CommitReplyMedium7_v2
-        gex_AM_CommitReplyLong7_v2 (a0 a1 a2 a3 a4 a5 a6);
-    gex_AM_CommitRequestMedium8 gex_AM_CommitRequestLong8 gex_AM_CommitReplyMedium8 gex_AM_CommitReplyLong8
-        gex_AM_CommitRequestMedium8_v2 gex_AM_CommitRequestLong8_v2 gex_AM_CommitReplyMedium8_v2
-        gex_AM_CommitReplyLong8_v2 (a0 a1 a2 a3 a4 a5 a6 a7);
-    gex_AM_CommitRequestMedium9 gex_AM_CommitRequestLong9 gex_AM_CommitReplyMedium9 gex_AM_CommitReplyLong9
-        gex_AM_CommitRequestMedium9_v2 gex_AM_CommitRequestLong9_v2 gex_AM_CommitReplyMedium9_v2
-        gex_AM_CommitReplyLong9_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8);
-    gex_AM_CommitRequestMedium10 gex_AM_CommitRequestLong10 gex_AM_CommitReplyMedium10 gex_AM_CommitReplyLong10
-        gex_AM_CommitRequestMedium10_v2 gex_AM_CommitRequestLong10_v2 gex_AM_CommitReplyMedium10_v2
-        gex_AM_CommitReplyLong10_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9);
-    gex_AM_CommitRequestMedium11 gex_AM_CommitRequestLong11 gex_AM_CommitReplyMedium11 gex_AM_CommitReplyLong11
-        gex_AM_CommitRequestMedium11_v2 gex_AM_CommitRequestLong11_v2 gex_AM_CommitReplyMedium11_v2
-        gex_AM_CommitReplyLong11_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10);
-    gex_AM_CommitRequestMedium12 gex_AM_CommitRequestLong12 gex_AM_CommitReplyMedium12 gex_AM_CommitReplyLong12
-        gex_AM_CommitRequestMedium12_v2 gex_AM_CommitRequestLong12_v2 gex_AM_CommitReplyMedium12_v2
-        gex_AM_CommitReplyLong12_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11);
-    gex_AM_CommitRequestMedium13 gex_AM_CommitRequestLong13 gex_AM_CommitReplyMedium13 gex_AM_CommitReplyLong13
-        gex_AM_CommitRequestMedium13_v2 gex_AM_CommitRequestLong13_v2 gex_AM_CommitReplyMedium13_v2
-        gex_AM_CommitReplyLong13_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12);
-    gex_AM_CommitRequestMedium14 gex_AM_CommitRequestLong14 gex_AM_CommitReplyMedium14 gex_AM_CommitReplyLong14
-        gex_AM_CommitRequestMedium14_v2 gex_AM_CommitRequestLong14_v2 gex_AM_CommitReplyMedium14_v2
-        gex_AM_CommitReplyLong14_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13);
-    gex_AM_CommitRequestMedium15 gex_AM_CommitRequestLong15 gex_AM_CommitReplyMedium15 gex_AM_CommitReplyLong15
-        gex_AM_CommitRequestMedium15_v2 gex_AM_CommitRequestLong15_v2 gex_AM_CommitReplyMedium15_v2
-        gex_AM_CommitReplyLong15_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13 a14);
-    gex_AM_CommitRequestMedium16 gex_AM_CommitRequestLong16 gex_AM_CommitReplyMedium16 gex_AM_CommitReplyLong16
-        gex_AM_CommitRequestMedium16_v2 gex_AM_CommitRequestLong16_v2 gex_AM_CommitReplyMedium16_v2
-        gex_AM_CommitReplyLong16_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13 a14 a15);
-}
+for_each_arity!(commits);
 
 macro_rules! cancels {
     ($($name:ident)*) => {$(
