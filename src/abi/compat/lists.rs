@@ -5,6 +5,7 @@
 use std::ffi::{c_char, c_void};
 use std::fmt::Write;
 
+use super::names::deliver;
 use crate::team::TeamHandle;
 use crate::types::Rank;
 use crate::vis::shape::{List, Memvec};
@@ -13,17 +14,6 @@ use crate::vis::shape::{List, Memvec};
 const HEAD: usize = 256;
 /// Bytes per entry: an address and a length, or three numbers.
 const ENTRY: usize = 80;
-
-/// Writes `text` and a NUL.
-///
-/// # Safety
-/// `buffer` has room for both.
-unsafe fn deliver(buffer: *mut c_char, text: &str) {
-    // SAFETY: the caller's contract.
-    unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), buffer.cast(), text.len()) };
-    // SAFETY: the caller's contract.
-    unsafe { buffer.add(text.len()).write(0) };
-}
 
 fn describe(list: List) -> String {
     let mut text = format!(

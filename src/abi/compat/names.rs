@@ -3,62 +3,49 @@
 
 use std::ffi::c_char;
 
+use crate::ad::codes;
 use crate::flags::{TI_ENTRY, TI_EP, TI_IS_LONG, TI_IS_REQ, TI_SRCRANK};
 
-const TYPES: &[(u32, &str)] = &[
-    (0x1, "GEX_DT_I32"),
-    (0x2, "GEX_DT_U32"),
-    (0x4, "GEX_DT_I64"),
-    (0x8, "GEX_DT_U64"),
-    (0x10, "GEX_DT_FLT"),
-    (0x20, "GEX_DT_DBL"),
-    (0x40, "GEX_DT_USER"),
-];
+/// The name of a bit, if it has one.
+type Naming = fn(u32) -> Option<String>;
 
-const OPERATIONS: &[(u32, &str)] = &[
-    (0x1, "GEX_OP_AND"),
-    (0x2, "GEX_OP_OR"),
-    (0x4, "GEX_OP_XOR"),
-    (0x8, "GEX_OP_ADD"),
-    (0x10, "GEX_OP_SUB"),
-    (0x20, "GEX_OP_MULT"),
-    (0x40, "GEX_OP_MIN"),
-    (0x80, "GEX_OP_MAX"),
-    (0x100, "GEX_OP_INC"),
-    (0x200, "GEX_OP_DEC"),
-    (0x400, "GEX_OP_SET"),
-    (0x800, "GEX_OP_CAS"),
-    (0x8000, "GEX_OP_FAND"),
-    (0x1_0000, "GEX_OP_FOR"),
-    (0x2_0000, "GEX_OP_FXOR"),
-    (0x4_0000, "GEX_OP_FADD"),
-    (0x8_0000, "GEX_OP_FSUB"),
-    (0x10_0000, "GEX_OP_FMULT"),
-    (0x20_0000, "GEX_OP_FMIN"),
-    (0x40_0000, "GEX_OP_FMAX"),
-    (0x80_0000, "GEX_OP_FINC"),
-    (0x100_0000, "GEX_OP_FDEC"),
-    (0x200_0000, "GEX_OP_SWAP"),
-    (0x400_0000, "GEX_OP_FCAS"),
-    (0x800_0000, "GEX_OP_GET"),
-    (0x4000_0000, "GEX_OP_USER"),
-    (0x8000_0000, "GEX_OP_USER_NC"),
-];
+fn type_name(bit: u32) -> Option<String> {
+    match bit {
+        0x40 => Some("GEX_DT_USER".into()),
+        _ => (codes::operations(bit) != 0).then(|| codes::type_name(bit).into()),
+    }
+}
 
-const TOKEN_INFO: &[(u32, &str)] = &[
-    (TI_SRCRANK, "GEX_TI_SRCRANK"),
-    (TI_EP, "GEX_TI_EP"),
-    (TI_ENTRY, "GEX_TI_ENTRY"),
-    (TI_IS_REQ, "GEX_TI_IS_REQ"),
-    (TI_IS_LONG, "GEX_TI_IS_LONG"),
-];
+fn operation_name(bit: u32) -> Option<String> {
+    let name = match bit {
+        0x4000_0000 => "USER",
+        0x8000_0000 => "USER_NC",
+        _ => codes::operation_name(bit),
+    };
+    (name != "unknown").then(|| format!("GEX_OP_{name}"))
+}
+
+fn token_info_name(bit: u32) -> Option<String> {
+    let name = match bit {
+        TI_SRCRANK => "SRCRANK",
+        TI_EP => "EP",
+        TI_ENTRY => "ENTRY",
+        TI_IS_REQ => "IS_REQ",
+        TI_IS_LONG => "IS_LONG",
+        _ => return None,
+    };
+    Some(format!("GEX_TI_{name}"))
+}
+
+fn bits(mask: u32) -> impl Iterator<Item = u32> {
+    (0..u32::BITS).map(move |bit| mask & 1 << bit).filter(|&bit| bit != 0)
+}
 
 /// The names of the bits in `mask`, and the bits without a name as a number, joined by `|`; `0` for
 /// none.
-fn describe(mask: u32, names: &[(u32, &str)]) -> String {
-    let named = names.iter().filter(|(bit, _)| mask & bit != 0);
-    let rest = names.iter().fold(mask, |rest, (bit, _)| rest & !bit);
-    let mut parts: Vec<String> = named.map(|(_, name)| (*name).to_string()).collect();
+fn describe(mask: u32, name: Naming) -> String {
+    let rest: u32 = bits(mask).filter(|&bit| name(bit).is_none()).sum();
+    let mut parts: Vec<String> = bits(mask).filter_map(name).collect();
     if rest != 0 || parts.is_empty() {
         parts.push(if rest == 0 { "0".into() } else { format!("{rest:#x}") });
     }
@@ -69,7 +56,7 @@ fn describe(mask: u32, names: &[(u32, &str)]) -> String {
 ///
 /// # Safety
 /// `buffer` is null or has room for both.
-unsafe fn deliver(buffer: *mut c_char, text: &str) -> usize {
+pub unsafe fn deliver(buffer: *mut c_char, text: &str) -> usize {
     if !buffer.is_null() {
         // SAFETY: the caller's contract.
         unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), buffer.cast(), text.len()) };
@@ -94,9 +81,9 @@ macro_rules! formats {
 }
 
 formats! {
-    gasnett_format_dt TYPES;
-    gasnett_format_op OPERATIONS;
-    gasnett_format_ti TOKEN_INFO;
+    gasnett_format_dt type_name;
+    gasnett_format_op operation_name;
+    gasnett_format_ti token_info_name;
 }
 
 #[cfg(test)]
@@ -109,7 +96,12 @@ mod tests {
             include_str!("../../../include/gasnet_fwd.h"),
             include_str!("../../../include/gasnetex.h")
         );
-        for (names, prefix) in [(TYPES, "GEX_DT_"), (OPERATIONS, "GEX_OP_"), (TOKEN_INFO, "GEX_TI_")] {
+        let all: [(Naming, &str); 3] = [
+            (type_name, "GEX_DT_"),
+            (operation_name, "GEX_OP_"),
+            (token_info_name, "GEX_TI_"),
+        ];
+        for (naming, prefix) in all {
             let mut found = 0;
             for line in header.lines().filter(|l| l.starts_with(&format!("#define {prefix}"))) {
                 let mut words = line.split_whitespace().skip(1);
@@ -121,18 +113,18 @@ mod tests {
                 if name == "GEX_TI_ALL" || name == "GEX_OP_CSWAP" {
                     continue;
                 }
-                assert!(names.contains(&(value, name)), "{name} {value:#x}");
+                assert_eq!(naming(value).as_deref(), Some(name), "{value:#x}");
                 found += 1;
             }
-            assert_eq!(found, names.len());
+            assert_eq!(found, bits(u32::MAX).filter_map(naming).count());
         }
     }
 
     #[test]
     fn masks_as_text() {
-        assert_eq!(describe(0, TYPES), "0");
-        assert_eq!(describe(0x21, TYPES), "GEX_DT_I32|GEX_DT_DBL");
-        assert_eq!(describe(0x1000_0001, OPERATIONS), "GEX_OP_AND|0x10000000");
+        assert_eq!(describe(0, type_name), "0");
+        assert_eq!(describe(0x21, type_name), "GEX_DT_I32|GEX_DT_DBL");
+        assert_eq!(describe(0x1000_0001, operation_name), "GEX_OP_AND|0x10000000");
         let mut buffer = [1; 32];
         // SAFETY: a null buffer, then one that is longer than the text.
         let lengths = unsafe { [deliver(std::ptr::null_mut(), "ab"), deliver(buffer.as_mut_ptr(), "ab")] };
