@@ -17,13 +17,19 @@ use crate::vis::shape::Memvec;
 /// `gasnet_memvec_t`, which has the layout of `gex_Memvec_t`.
 type GasnetMemvec = Memvec;
 
-/// The element size and the counts in the form of GASNet-EX.
-///
-/// # Safety
-/// `count` is an array of at least one entry.
-unsafe fn element(count: *const usize) -> (usize, *const usize) {
-    // SAFETY: the caller's contract.
-    (unsafe { *count }, count.wrapping_add(1))
+macro_rules! function {
+    ($doc:expr, $name:ident($($arg:ident: $type:ty),*) -> $result:ty = $call:ident($($passed:expr),*)) => {
+        #[doc = $doc]
+        ///
+        /// # Safety
+        /// The arrays have as many entries as the call says, and the local memory that they name is
+        /// valid until the operation is complete.
+        #[no_mangle]
+        pub unsafe extern "C" fn $name($($arg: $type),*) -> $result {
+            // SAFETY: the caller's contract. `count` has `stridelevels` + 1 entries.
+            finish(unsafe { $call(team(stringify!($name)), $($passed,)* Flags::NONE) })
+        }
+    };
 }
 
 macro_rules! forms {
@@ -31,130 +37,41 @@ macro_rules! forms {
         $putv:ident $vector_put:ident $getv:ident $vector_get:ident
         $puti:ident $indexed_put:ident $geti:ident $indexed_get:ident
         $puts:ident $strided_put:ident $gets:ident $strided_get:ident;)*) => {$(
-        #[doc = concat!("Puts pieces of any length", $text)]
-        ///
-        /// # Safety
-        /// The arrays have as many entries as the call says, and the local memory that they name is
-        /// valid until the operation is complete.
-        #[no_mangle]
-        pub unsafe extern "C" fn $putv(
-            node: Rank,
-            dstcount: usize,
-            dst: *const GasnetMemvec,
-            srccount: usize,
-            src: *const GasnetMemvec,
-        ) -> $result {
-            // SAFETY: the caller's contract.
-            finish(unsafe { $vector_put(team(stringify!($putv)), node, dstcount, dst, srccount, src, Flags::NONE) })
+        function! {
+            concat!("Puts pieces of any length", $text),
+            $putv(node: Rank, dstcount: usize, dst: *const GasnetMemvec, srccount: usize, src: *const GasnetMemvec)
+                -> $result = $vector_put(node, dstcount, dst, srccount, src)
         }
-
-        #[doc = concat!("Gets pieces of any length", $text)]
-        ///
-        /// # Safety
-        /// The arrays have as many entries as the call says, and the local memory that they name is
-        /// valid until the operation is complete.
-        #[no_mangle]
-        pub unsafe extern "C" fn $getv(
-            dstcount: usize,
-            dst: *const GasnetMemvec,
-            node: Rank,
-            srccount: usize,
-            src: *const GasnetMemvec,
-        ) -> $result {
-            // SAFETY: the caller's contract.
-            finish(unsafe { $vector_get(team(stringify!($getv)), dstcount, dst, node, srccount, src, Flags::NONE) })
+        function! {
+            concat!("Gets pieces of any length", $text),
+            $getv(dstcount: usize, dst: *const GasnetMemvec, node: Rank, srccount: usize, src: *const GasnetMemvec)
+                -> $result = $vector_get(dstcount, dst, node, srccount, src)
         }
-
-        #[doc = concat!("Puts pieces of equal length", $text)]
-        ///
-        /// # Safety
-        /// The arrays have as many entries as the call says, and the local memory that they name is
-        /// valid until the operation is complete.
-        #[no_mangle]
-        pub unsafe extern "C" fn $puti(
-            node: Rank,
-            dstcount: usize,
-            dst: *const *mut u8,
-            dstlen: usize,
-            srccount: usize,
-            src: *const *mut u8,
-            srclen: usize,
-        ) -> $result {
-            // SAFETY: the caller's contract.
-            finish(unsafe {
-                $indexed_put(team(stringify!($puti)), node, dstcount, dst, dstlen, srccount, src, srclen, Flags::NONE)
-            })
+        function! {
+            concat!("Puts pieces of equal length", $text),
+            $puti(node: Rank, dstcount: usize, dst: *const *mut u8, dstlen: usize, srccount: usize,
+                src: *const *mut u8, srclen: usize)
+                -> $result = $indexed_put(node, dstcount, dst, dstlen, srccount, src, srclen)
         }
-
-        #[doc = concat!("Gets pieces of equal length", $text)]
-        ///
-        /// # Safety
-        /// The arrays have as many entries as the call says, and the local memory that they name is
-        /// valid until the operation is complete.
-        #[no_mangle]
-        pub unsafe extern "C" fn $geti(
-            dstcount: usize,
-            dst: *const *mut u8,
-            dstlen: usize,
-            node: Rank,
-            srccount: usize,
-            src: *const *mut u8,
-            srclen: usize,
-        ) -> $result {
-            // SAFETY: the caller's contract.
-            finish(unsafe {
-                $indexed_get(team(stringify!($geti)), dstcount, dst, dstlen, node, srccount, src, srclen, Flags::NONE)
-            })
+        function! {
+            concat!("Gets pieces of equal length", $text),
+            $geti(dstcount: usize, dst: *const *mut u8, dstlen: usize, node: Rank, srccount: usize,
+                src: *const *mut u8, srclen: usize)
+                -> $result = $indexed_get(dstcount, dst, dstlen, node, srccount, src, srclen)
         }
-
-        #[doc = concat!("Puts a strided section", $text)]
-        ///
-        /// # Safety
-        /// The arrays have as many entries as the call says, and the local memory that they name is
-        /// valid until the operation is complete.
-        #[no_mangle]
-        pub unsafe extern "C" fn $puts(
-            node: Rank,
-            dst: *mut u8,
-            dststrides: *const usize,
-            src: *mut u8,
-            srcstrides: *const usize,
-            count: *const usize,
-            stridelevels: usize,
-        ) -> $result {
-            // SAFETY: `stridelevels` + 1 entries by contract.
-            let (elem, count) = unsafe { element(count) };
-            let (dststrides, srcstrides) = (dststrides.cast(), srcstrides.cast());
-            let tm = team(stringify!($puts));
-            // SAFETY: the caller's contract.
-            finish(unsafe {
-                $strided_put(tm, node, dst, dststrides, src, srcstrides, elem, count, stridelevels, Flags::NONE)
-            })
+        function! {
+            concat!("Puts a strided section", $text),
+            $puts(node: Rank, dst: *mut u8, dststrides: *const usize, src: *mut u8, srcstrides: *const usize,
+                count: *const usize, stridelevels: usize)
+                -> $result = $strided_put(node, dst, dststrides.cast(), src, srcstrides.cast(),
+                    *count, count.wrapping_add(1), stridelevels)
         }
-
-        #[doc = concat!("Gets a strided section", $text)]
-        ///
-        /// # Safety
-        /// The arrays have as many entries as the call says, and the local memory that they name is
-        /// valid until the operation is complete.
-        #[no_mangle]
-        pub unsafe extern "C" fn $gets(
-            dst: *mut u8,
-            dststrides: *const usize,
-            node: Rank,
-            src: *mut u8,
-            srcstrides: *const usize,
-            count: *const usize,
-            stridelevels: usize,
-        ) -> $result {
-            // SAFETY: `stridelevels` + 1 entries by contract.
-            let (elem, count) = unsafe { element(count) };
-            let (dststrides, srcstrides) = (dststrides.cast(), srcstrides.cast());
-            let tm = team(stringify!($gets));
-            // SAFETY: the caller's contract.
-            finish(unsafe {
-                $strided_get(tm, dst, dststrides, node, src, srcstrides, elem, count, stridelevels, Flags::NONE)
-            })
+        function! {
+            concat!("Gets a strided section", $text),
+            $gets(dst: *mut u8, dststrides: *const usize, node: Rank, src: *mut u8, srcstrides: *const usize,
+                count: *const usize, stridelevels: usize)
+                -> $result = $strided_get(dst, dststrides.cast(), node, src, srcstrides.cast(),
+                    *count, count.wrapping_add(1), stridelevels)
         }
     )*};
 }
