@@ -15,8 +15,9 @@ use super::pshm::pipeline::{Reader, Source};
 use super::pshm::{Chunk, PshmCall, Readers};
 use crate::types::Rank;
 
-/// The parent in the tree (none at the root) and the children, largest subtree first.
-fn parent_and_children(rank: u32, root: u32, size: u32) -> (Option<u32>, Vec<u32>) {
+/// The parent in the binomial tree (none at the root) and the children, largest subtree first. Those
+/// of root 0 have the subtrees of the ranks that follow each.
+pub fn parent_and_children(rank: u32, root: u32, size: u32) -> (Option<u32>, Vec<u32>) {
     let relative = (rank + size - root) % size;
     let absolute = |relative: u32| (relative + root) % size;
     let lowest = if relative == 0 {
@@ -69,12 +70,7 @@ pub fn broadcast(call: Call, root: Rank, target: Span, source: Span) -> impl Fut
 /// Copies the `source` of member `root` to the `target` of all members of the neighbourhood.
 pub async fn intra_nbrhd(pshm_call: PshmCall, root: usize, target: Span, source: Span) {
     if pshm_call.is_member(root) {
-        let readers = Readers::All;
-        let from = Source {
-            data: source,
-            stable: true,
-            readers,
-        };
+        let from = Source::stable(source, Readers::All);
         pshm_call.produce(from, || target.copy_from(source)).await;
     } else {
         let visit = |chunk: Chunk, reader: &Reader| {

@@ -39,11 +39,6 @@ fn begin(call: Call, bytes: Option<usize>) -> Option<PshmCall> {
     choose::intra_nbrhd(call.team(), bytes, 1).map(|pshm| pshm.begin(bytes, 1, 1))
 }
 
-fn stable_source(data: Span, readers: Readers) -> Source {
-    let stable = true;
-    Source { data, stable, readers }
-}
-
 /// Copies the intersection of `chunk` and part number `part` from `data`, the bytes of the chunk,
 /// to `target`. All parts are as long as `target`.
 fn copy_part(chunk: Chunk, part: usize, data: Span, target: Span) {
@@ -76,7 +71,7 @@ pub fn to_one(
         match (pshm_call, target) {
             (Some(pshm_call), None) => {
                 let readers = Readers::One(root.index());
-                pshm_call.produce(stable_source(source, readers), || ()).await;
+                pshm_call.produce(Source::stable(source, readers), || ()).await;
             }
             (Some(pshm_call), Some(target)) => {
                 target.part(root.0).copy_from(source);
@@ -125,7 +120,7 @@ pub fn from_one(
             (Some(pshm_call), Some(Parts::Equal(whole, bytes))) => {
                 let own = whole.part(root.index() * bytes, bytes);
                 pshm_call
-                    .produce(stable_source(whole, Readers::All), || target.copy_from(own))
+                    .produce(Source::stable(whole, Readers::All), || target.copy_from(own))
                     .await;
             }
             (Some(pshm_call), _) => {
@@ -170,7 +165,7 @@ pub fn to_all(call: Call, target: Parts, source: Span) -> impl Future<Output = (
                 };
                 let from = others.iter().map(|&rank| rank as usize).collect();
                 pshm_call
-                    .exchange(stable_source(source, Readers::All), from, |_| true, visit)
+                    .exchange(Source::stable(source, Readers::All), from, |_| true, visit)
                     .await;
             }
             (None, Parts::Equal(whole, _)) if whole.bytes <= chunk_bytes() => doubling(call, whole, source).await,
@@ -238,7 +233,7 @@ pub fn exchange(call: Call, target: Parts, source: Parts) -> impl Future<Output 
             };
             let wants = |chunk| has_part(chunk, me, bytes);
             return pshm_call
-                .exchange(stable_source(whole, Readers::All), from.clone(), wants, visit)
+                .exchange(Source::stable(whole, Readers::All), from.clone(), wants, visit)
                 .await;
         }
         for step in 1..size {

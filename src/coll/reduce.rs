@@ -13,7 +13,7 @@
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::broadcast::{self, windows_to_grant};
+use super::broadcast::{self, parent_and_children, windows_to_grant};
 use super::call::{chunk_bytes, join, Call, CLEAR_TO_SEND, WINDOW};
 use super::choose::{self, NetworkReduceToAll, Path};
 use super::operators::Operator;
@@ -32,20 +32,6 @@ const BACK: u32 = 1 << 28;
 /// Bytes per chunk: as many whole elements as fit into one message, at least one.
 fn whole_chunk(element: usize) -> usize {
     (chunk_bytes() / element).max(1) * element
-}
-
-/// The parent in the binomial tree with root 0, and the children, smallest subtree first.
-fn parent_and_children(rank: u32, size: u32) -> (Option<u32>, Vec<u32>) {
-    let lowest = if rank == 0 {
-        size.next_power_of_two()
-    } else {
-        rank & rank.wrapping_neg()
-    };
-    let steps = (0..lowest.trailing_zeros()).map(|bit| rank + (1 << bit));
-    (
-        (rank != 0).then(|| rank - lowest),
-        steps.filter(|&child| child < size).collect(),
-    )
 }
 
 /// Combines every member's `source` into the root's `target`; other ranks' `target` is unused.
@@ -126,34 +112,34 @@ struct Arrived<'a> {
 
 /// Combines chunks up the tree to `top`.
 async fn up(call: Call, top: u32, source: Span, operator: Operator, arrived: Arrived<'_>) {
-    let size = call.size();
-    let absolute = |relative: u32| (relative + top) % size;
-    let (parent, children) = parent_and_children((call.rank() + size - top) % size, size);
+    let (parent, mut children) = parent_and_children(call.rank(), top, call.size());
+    // Smallest subtree first: that of the next ranks.
+    children.reverse();
     let chunk = whole_chunk(operator.element);
     let count = source.bytes.div_ceil(chunk);
     for i in 0..count {
         if count > 1 {
             for window in windows_to_grant(i, count) {
                 for &child in &children {
-                    call.signal(absolute(child), CLEAR_TO_SEND + window.start as u32).await;
+                    call.signal(child, CLEAR_TO_SEND + window.start as u32).await;
                 }
             }
             if let Some(parent) = parent.filter(|_| i % WINDOW == 0) {
-                call.receive(absolute(parent), CLEAR_TO_SEND + i as u32).await;
+                call.receive(parent, CLEAR_TO_SEND + i as u32).await;
             }
         }
         let bytes = chunk.min(source.bytes - i * chunk);
         let mut sum = source.part(i * chunk, bytes);
         let mut holder = Buffer::default();
         for &child in &children {
-            let mut right = call.receive(absolute(child), i as u32).await;
+            let mut right = call.receive(child, i as u32).await;
             operator.combine(sum, right.span());
             sum = right.span();
             // Releases the buffer that `sum` pointed to before.
             holder = right;
         }
         if let Some(parent) = parent {
-            call.send(absolute(parent), i as u32, sum).await;
+            call.send(parent, i as u32, sum).await;
         } else {
             arrived.result.part(i * chunk, bytes).copy_from(sum);
             arrived.done.store(i + 1, Ordering::Relaxed);
@@ -386,8 +372,8 @@ mod tests {
     fn subtrees_are_rows() {
         fn row(rank: u32, size: u32) -> Vec<u32> {
             let mut all = vec![rank];
-            for child in parent_and_children(rank, size).1 {
-                assert_eq!(parent_and_children(child, size).0, Some(rank));
+            for child in parent_and_children(rank, 0, size).1.into_iter().rev() {
+                assert_eq!(parent_and_children(child, 0, size).0, Some(rank));
                 all.extend(row(child, size));
             }
             all

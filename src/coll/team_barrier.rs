@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use super::broadcast::parent_and_children;
 use super::call::Call;
 use super::choose::{self, Path};
 use super::pshm::barrier::{self, PshmBarrier};
@@ -88,23 +89,16 @@ pub async fn network(call: Call) {
 
 /// Up and down a binomial tree; see [`crate::barrier`] for the reason.
 async fn tree(call: Call) {
-    let (rank, size) = (call.rank(), call.size());
-    let lowest = if rank == 0 {
-        size.next_power_of_two()
-    } else {
-        rank & rank.wrapping_neg()
-    };
-    let mut distance = 1;
-    while distance < lowest && distance < size - rank {
-        call.receive(rank + distance, distance).await;
-        distance *= 2;
+    let rank = call.rank();
+    let (parent, children) = parent_and_children(rank, 0, call.size());
+    for child in children.iter().rev() {
+        call.receive(*child, child - rank).await;
     }
-    if rank > 0 {
-        call.signal(rank - lowest, lowest).await;
-        call.receive(rank - lowest, DOWN).await;
+    if let Some(parent) = parent {
+        call.signal(parent, rank - parent).await;
+        call.receive(parent, DOWN).await;
     }
-    while distance > 1 {
-        distance /= 2;
-        call.signal(rank + distance, DOWN).await;
+    for child in children {
+        call.signal(child, DOWN).await;
     }
 }

@@ -20,6 +20,14 @@ pub struct Source {
     pub readers: Readers,
 }
 
+impl Source {
+    /// Data that does not change.
+    pub const fn stable(data: Span, readers: Readers) -> Self {
+        let stable = true;
+        Self { data, stable, readers }
+    }
+}
+
 /// Data that other members publish, from the view of one reader.
 #[derive(Debug)]
 pub struct Reader {

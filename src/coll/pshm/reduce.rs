@@ -76,13 +76,7 @@ pub async fn to_one(pshm_call: PshmCall, root: usize, target: Span, source: Span
     let me = team.me();
     let (parent, operands) = parent_and_operands(me, root, team.count(), operator.commutes);
     if let (Some(parent), 1) = (parent, operands.len()) {
-        let readers = Readers::One(parent);
-        let stable = true;
-        let source = Source {
-            data: source,
-            stable,
-            readers,
-        };
+        let source = Source::stable(source, Readers::One(parent));
         return pshm_call.produce(source, || ()).await;
     }
     // Operands can be combined in the target, unless it holds the own operand and that is needed
