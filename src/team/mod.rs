@@ -172,27 +172,18 @@ impl Team {
     }
 
     fn new(new: NewTeam) -> Self {
-        let NewTeam {
-            id,
-            rank,
-            members,
-            groups,
-            flags,
-            ep,
-            scratch,
-        } = new;
         Self {
             head: Head::closed(),
-            id,
-            rank,
-            size: members.count(),
+            id: new.id,
+            rank: new.rank,
+            size: new.members.count(),
             number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             domains: AtomicU32::new(0),
-            flags,
-            ep,
-            members,
-            groups,
-            scratch,
+            flags: new.flags,
+            ep: new.ep,
+            members: new.members,
+            groups: new.groups,
+            scratch: new.scratch,
             next_collective: AtomicU32::new(0),
             own_deltas: OnceLock::new(),
             cdata: AtomicPtr::new(ptr::null_mut()),
