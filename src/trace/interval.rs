@@ -29,19 +29,17 @@ impl Interval {
             return None;
         }
         let is_barrier = name.contains("Barrier");
-        let category = if is_barrier {
-            TraceCategory::Barrier
+        let (category, kinds) = if is_barrier {
+            (
+                TraceCategory::Barrier,
+                (EventKind::BarrierStart, EventKind::BarrierDone),
+            )
         } else {
-            TraceCategory::Collective
+            (TraceCategory::Collective, (EventKind::CollStart, EventKind::CollDone))
         };
         if !wants(category) {
             return None;
         }
-        let kinds = if is_barrier {
-            (EventKind::BarrierStart, EventKind::BarrierDone)
-        } else {
-            (EventKind::CollStart, EventKind::CollDone)
-        };
         let (began, id) = (monotonic_ns(), NEXT.fetch_add(1, Ordering::Relaxed));
         let bytes_here = (!is_barrier).then_some(bytes);
         record(&TraceEvent {

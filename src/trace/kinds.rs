@@ -60,27 +60,15 @@ pub const LETTERS: [(char, TraceCategory); 16] = [
     ('U', TraceCategory::Always),
 ];
 
-/// The head of a line: the letter of its category, and its name.
-#[derive(Clone, Copy)]
-pub struct Label<'a> {
-    /// The letter.
-    pub letter: char,
-    /// The name.
-    pub name: &'a str,
-}
-
 impl EventKind {
     /// Whether it is the second line of an operation: a handler ran, a collective is complete.
     pub fn is_echo(self) -> bool {
         self.name().starts_with("RAN_") || self.name().ends_with("_RAN") || self.name().ends_with("_DONE")
     }
 
-    /// The head of its line.
-    pub fn label(self) -> Label<'static> {
-        Label {
-            letter: self.category().letter(),
-            name: self.name(),
-        }
+    /// The head of its line: the letter of its category, and its name.
+    pub fn label(self) -> (char, &'static str) {
+        (self.category().letter(), self.name())
     }
 }
 

@@ -27,7 +27,7 @@ use gasnet_conduit::config::{self, Config};
 use gasnet_conduit::JobRank;
 use gasnet_job::Job;
 pub use gasnet_tools::timer::monotonic_ns;
-use kinds::{parse_mask, Label};
+use kinds::parse_mask;
 pub use kinds::{EventKind, TraceCategory};
 use log::State;
 use sink::TraceSink;
@@ -300,9 +300,8 @@ fn write_head(
     thread: Option<u32>,
     at: u64,
     source: Option<Source>,
-    label: Label<'_>,
+    (letter, name): (char, &str),
 ) -> io::Result<()> {
-    let Label { letter, name } = label;
     let rank = RANK.load(Ordering::Relaxed);
     let time = at.saturating_sub(EPOCH.load(Ordering::Relaxed));
     write!(out, "{rank}:")?;

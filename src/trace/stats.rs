@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::Write;
 
 use super::counters::{Counters, Sums, CLASSES};
-use super::kinds::{Label, TraceCategory, LETTERS};
+use super::kinds::{TraceCategory, LETTERS};
 use super::log;
 use super::sink::TraceSink;
 use super::{monotonic_ns, write_head};
@@ -85,7 +85,7 @@ pub fn dump(sink: &TraceSink, mask: u32, reset: bool) {
     let mut out = Vec::new();
     let mut line = |letter: char, name: &str, words: fmt::Arguments<'_>| {
         // Writing to memory cannot fail.
-        let _ = write_head(&mut out, None, now, None, Label { letter, name });
+        let _ = write_head(&mut out, None, now, None, (letter, name));
         let _ = writeln!(out, "{words}");
     };
     line('U', "DUMP", format_args!(" reset={}", u8::from(reset)));
