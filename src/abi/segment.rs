@@ -9,10 +9,10 @@ use super::handles::{self, cdata};
 use super::mk::{self, KindHandle};
 use super::{answer, complain};
 use crate::client::Client;
-use crate::flags::{Flags, ERR_BAD_ARG, ERR_RESOURCE, OK};
+use crate::flags::{Flags, ERR_BAD_ARG};
+use crate::mk::Refusal;
 use crate::rules::{self, no_flags, not_in_handler};
 use crate::runtime;
-use crate::segment::attach::AttachError;
 use crate::segment::configuration::is_everything;
 use crate::segment::{create, Memory, Segment};
 use crate::team::{self, scratch, TeamHandle};
@@ -80,30 +80,20 @@ pub unsafe extern "C" fn gex_Segment_Attach(segment: *mut *const Segment, tm: Te
     }
     // A size that cannot be rounded up is refused as too large.
     let whole = bytes.checked_next_multiple_of(page).unwrap_or(bytes);
-    match attach(name, whole) {
-        Ok(attached) => {
-            // SAFETY: not null, so valid for a write.
-            unsafe { segment.write(attached.map_or(ptr::null(), ptr::from_ref)) };
-            OK
-        }
-        Err(code) => code,
-    }
+    attach(name, whole, |attached| {
+        // SAFETY: not null, so valid for a write.
+        unsafe { segment.write(attached.map_or(ptr::null(), ptr::from_ref)) };
+    })
 }
 
-/// Attaches for `function`. An error is the code to return.
-pub(super) fn attach(function: &str, bytes: usize) -> Result<Option<&'static Segment>, c_int> {
-    let (why, code) = match runtime::get().attach(bytes, call_attach_hook) {
-        Ok(attached) => {
-            if let Some(made) = attached {
-                created(made);
-            }
-            return Ok(attached);
+/// Attaches for `function`, and passes the segment, if there is one, to `take`. Returns the code.
+pub(super) fn attach(function: &str, bytes: usize, take: impl FnOnce(Option<&'static Segment>)) -> c_int {
+    answer(function, runtime::get().attach(bytes, call_attach_hook), |attached| {
+        if let Some(made) = attached {
+            created(made);
         }
-        Err(AttachError::Argument(why)) => (why, ERR_BAD_ARG),
-        Err(AttachError::Resource(why)) => (why, ERR_RESOURCE),
-    };
-    complain(function, &why);
-    Err(code)
+        take(attached);
+    })
 }
 
 /// Records a new segment.
@@ -186,18 +176,12 @@ pub unsafe extern "C" fn gex_Segment_Create(
         );
         return ERR_BAD_ARG;
     }
-    match create::create(rt, address as usize, bytes) {
-        Ok(made) => {
-            // SAFETY: not null, so valid for a write.
-            unsafe { segment.write(made) };
-            created(made);
-            OK
-        }
-        Err(why) => {
-            complain(name, &why);
-            ERR_RESOURCE
-        }
-    }
+    let made = create::create(rt, address as usize, bytes).map_err(Refusal::Resource);
+    answer(name, made, |made| {
+        // SAFETY: not null, so valid for a write.
+        unsafe { segment.write(made) };
+        created(made);
+    })
 }
 
 /// Destroys a segment that `gex_Segment_Create` created.

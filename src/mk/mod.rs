@@ -19,12 +19,12 @@ use crate::copy;
 use gasnet_conduit::{Device, Dmabuf};
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 
-/// Why a kind or a segment of it was not made.
+/// Why a kind or a segment was not made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The call itself is wrong, or names a class whose vendor library this host does not have.
     Argument(String),
-    /// The call is right, but a device or its memory is missing.
+    /// The call is right, but a device or memory is missing.
     Resource(String),
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::configuration::{is_everything, Configuration};
 use super::directory::Directory;
 use super::{numa, Bounds, Memory, Segment};
+use crate::mk::Refusal;
 use crate::placement::Offsets;
 use crate::runtime::Runtime;
 use crate::shm::segment::{self, Mapping, TableShape};
@@ -13,15 +14,6 @@ use crate::thread;
 use gasnet_conduit::config::{self, Per};
 use gasnet_conduit::{Registration, SegmentMemory, Segments};
 use gasnet_sys::{host_memory, mem};
-
-/// Why a segment was not attached.
-#[derive(Clone, Debug)]
-pub enum AttachError {
-    /// The call itself is wrong.
-    Argument(String),
-    /// The memory is not available.
-    Resource(String),
-}
 
 /// Whether Attach was called here, and did not fail.
 static ATTACHED: AtomicBool = AtomicBool::new(false);
@@ -66,10 +58,10 @@ impl Runtime {
         &'static self,
         bytes: usize,
         mapped: impl FnOnce(usize, usize),
-    ) -> Result<Option<&'static Segment>, AttachError> {
+    ) -> Result<Option<&'static Segment>, Refusal> {
         let _whole = gasnet_sys::cancel::disable();
         if self.endpoint0.bound().is_some() || ATTACHED.swap(true, Ordering::Relaxed) {
-            return Err(AttachError::Argument(
+            return Err(Refusal::Argument(
                 "the primordial endpoint has a segment already; one call per process is allowed".into(),
             ));
         }
@@ -88,12 +80,12 @@ impl Runtime {
         &'static self,
         bytes: usize,
         mapped: impl FnOnce(usize, usize),
-    ) -> Result<&'static Segment, AttachError> {
+    ) -> Result<&'static Segment, Refusal> {
         let sizes = self.agree(self.check_size(bytes))?;
         let neighbour_sizes: Vec<usize> = self.nbrhd_ranks().map(|rank| sizes[rank.index()]).collect();
         let me = self.nbrhd_index(self.rank);
         let mapping = self.map_segments(&neighbour_sizes).map_err(|e| {
-            AttachError::Resource(format!(
+            Refusal::Resource(format!(
                 "cannot map the segments of this neighbourhood ({} bytes in total): {e}",
                 neighbour_sizes.iter().sum::<usize>()
             ))
@@ -140,15 +132,15 @@ impl Runtime {
         Ok(segment)
     }
 
-    fn check_size(&self, bytes: usize) -> Result<usize, AttachError> {
+    fn check_size(&self, bytes: usize) -> Result<usize, Refusal> {
         let page = mem::page_size();
         if bytes == 0 || bytes % page != 0 {
-            return Err(AttachError::Argument(format!(
+            return Err(Refusal::Argument(format!(
                 "{bytes} bytes is not a positive multiple of the page size, {page}"
             )));
         }
         if bytes > self.max_local_bytes {
-            return Err(AttachError::Argument(format!(
+            return Err(Refusal::Argument(format!(
                 "{bytes} bytes is more than gasnet_getMaxLocalSegmentSize(), {} bytes; GASNET_MAX_SEGSIZE and the \
                 network set that limit",
                 self.max_local_bytes
@@ -159,11 +151,11 @@ impl Runtime {
 
     /// Everybody's value, none of which is 0. The failure of one rank is the failure of all, so
     /// that no rank waits for it.
-    fn agree(&self, own: Result<usize, AttachError>) -> Result<Vec<usize>, AttachError> {
+    fn agree(&self, own: Result<usize, Refusal>) -> Result<Vec<usize>, Refusal> {
         let all = exchange_word(self, *own.as_ref().unwrap_or(&0) as u64);
         own?;
         match all.iter().position(|&word| word == 0) {
-            Some(rank) => Err(AttachError::Resource(format!(
+            Some(rank) => Err(Refusal::Resource(format!(
                 "rank {rank} could not attach its segment; see its message"
             ))),
             None => Ok(all.into_iter().map(|word| word as usize).collect()),
@@ -226,7 +218,7 @@ impl Runtime {
 
     /// Registers the segment with the conduit, on all ranks or on none, which only LARGE allows.
     /// Returns what the conduit has returned, and the keys of all ranks.
-    fn register_everywhere(&self, base: usize, bytes: usize) -> Result<(Option<Registration>, Keys), AttachError> {
+    fn register_everywhere(&self, base: usize, bytes: usize) -> Result<(Option<Registration>, Keys), Refusal> {
         let Some(segments) = self.abilities.segments else {
             return Ok((None, Keys::default()));
         };
@@ -237,7 +229,7 @@ impl Runtime {
             segments.max_key_bytes(),
             own.map(|registration| &registration.key[..]),
         );
-        let registration = registered.map_err(|why| AttachError::Resource(why.message))?;
+        let registration = registered.map_err(|why| Refusal::Resource(why.message))?;
         let Some(rank) = keys.missing() else {
             return Ok((registration, keys));
         };
@@ -247,7 +239,7 @@ impl Runtime {
         if Configuration::get() == Configuration::Large {
             return Ok((None, Keys::default()));
         }
-        Err(AttachError::Resource(format!(
+        Err(Refusal::Resource(format!(
             "rank {rank} could not register its segment; see its message"
         )))
     }

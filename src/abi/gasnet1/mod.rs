@@ -115,8 +115,7 @@ pub unsafe extern "C" fn gasnet_attach(
     let bytes = if bytes == 0 { mem::page_size() } else { bytes };
     // Runs no handlers: other ranks may have returned already and send, while some clients set up
     // what their handlers need after their own call has returned (epcc).
-    let attached = runtime::without_handlers(|| super::segment::attach("gasnet_attach", bytes));
-    attached.map_or_else(|code| code, |_| OK)
+    runtime::without_handlers(|| super::segment::attach("gasnet_attach", bytes, |_| ()))
 }
 
 /// The GASNet-EX objects of a GASNet-1 job; invalid handles before initialisation.
