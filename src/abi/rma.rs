@@ -224,6 +224,37 @@ pub(super) fn blocking(start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Re
     }
 }
 
+/// Runs `start`, and waits until the operation is complete.
+#[inline(always)]
+fn until_done(
+    kind: EventKind,
+    access: &Access,
+    start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Result<Started, Busy>,
+) -> c_int {
+    record_unless!(kind, access, is_no_op, blocking(start))
+}
+
+/// Runs `start` with a root event.
+#[inline(always)]
+fn nb(
+    kind: EventKind,
+    access: &Access,
+    start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Result<Started, Busy>,
+) -> Event {
+    let thread = thread::current();
+    match record_unless!(kind, access, Result::is_err, explicit(thread, start)) {
+        Err(Busy) => Event::NO_OP,
+        Ok(op) => root(thread, op),
+    }
+}
+
+/// Runs `start` in the implicit set.
+#[inline(always)]
+fn nbi(kind: EventKind, access: &Access, start: impl FnOnce(fn() -> &'static Op) -> Result<Started, Busy>) -> c_int {
+    let op = || thread::current().implicit();
+    c_int::from(record_unless!(kind, access, Result::is_err, start(op)).is_err())
+}
+
 /// Writes the local-completion event of the put with this `root`, if the client wants one.
 ///
 /// # Safety
@@ -247,12 +278,7 @@ pub extern "C" fn gex_RMA_PutBlocking(
 ) -> c_int {
     let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutBlocking");
     let how = manner(flags, OpKind::Put);
-    record_unless!(
-        EventKind::Put,
-        &access,
-        is_no_op,
-        blocking(|op| rma::put(&access, op, how))
-    )
+    until_done(EventKind::Put, &access, |op| rma::put(&access, op, how))
 }
 
 /// Starts a put with a root event.
@@ -279,24 +305,14 @@ pub unsafe extern "C" fn gex_RMA_PutNB(
 /// As [`local_event`].
 #[inline(always)]
 unsafe fn put_nb(kind: EventKind, access: &Access, lc_opt: LcOpt, flags: Flags) -> Event {
-    let thread = thread::current();
     let how = manner(flags, kind_nb(lc_opt));
-    let result = record_unless!(
-        kind,
-        access,
-        Result::is_err,
-        explicit(thread, |op| rma::put(access, op, how))
-    );
-    match result {
-        Err(Busy) => Event::NO_OP,
-        Ok(op) => {
-            // The root first: if it is complete its Op is recycled, and no leaf may name that.
-            let root = root(thread, op);
-            // SAFETY: the caller's contract.
-            unsafe { local_event(lc_opt, root) };
-            root
-        }
+    // The root first: if it is complete its Op is recycled, and no leaf may name that.
+    let root = nb(kind, access, |op| rma::put(access, op, how));
+    if root != Event::NO_OP {
+        // SAFETY: the caller's contract.
+        unsafe { local_event(lc_opt, root) };
     }
+    root
 }
 
 /// Starts a put in the implicit set. Returns 0, or 1 if IMMEDIATE and nothing was sent.
@@ -318,13 +334,7 @@ pub extern "C" fn gex_RMA_PutNBI(
 #[inline(always)]
 fn put_nbi(kind: EventKind, access: &Access, lc_opt: LcOpt, flags: Flags) -> c_int {
     let how = manner(flags, kind_nbi(lc_opt));
-    let result = record_unless!(
-        kind,
-        access,
-        Result::is_err,
-        rma::put(access, || thread::current().implicit(), how)
-    );
-    c_int::from(result.is_err())
+    nbi(kind, access, |op| rma::put(access, op, how))
 }
 
 /// Gets and waits. Returns 0, or 1 if IMMEDIATE and nothing was sent.
@@ -339,12 +349,7 @@ pub extern "C" fn gex_RMA_GetBlocking(
 ) -> c_int {
     let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetBlocking");
     let how = manner(flags, OpKind::Put);
-    record_unless!(
-        EventKind::Get,
-        &access,
-        is_no_op,
-        blocking(|op| rma::get(&access, op, how))
-    )
+    until_done(EventKind::Get, &access, |op| rma::get(&access, op, how))
 }
 
 /// Starts a get with a root event.
@@ -358,18 +363,8 @@ pub extern "C" fn gex_RMA_GetNB(
     flags: Flags,
 ) -> Event {
     let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetNB");
-    let thread = thread::current();
     let how = manner(flags, OpKind::Put);
-    let result = record_unless!(
-        EventKind::GetNb,
-        &access,
-        Result::is_err,
-        explicit(thread, |op| rma::get(&access, op, how))
-    );
-    match result {
-        Err(Busy) => Event::NO_OP,
-        Ok(op) => root(thread, op),
-    }
+    nb(EventKind::GetNb, &access, |op| rma::get(&access, op, how))
 }
 
 /// Starts a get in the implicit set. Returns 0, or 1 if IMMEDIATE and nothing was sent.
@@ -384,13 +379,7 @@ pub extern "C" fn gex_RMA_GetNBI(
 ) -> c_int {
     let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetNBI");
     let how = manner(flags, OpKind::Put);
-    let result = record_unless!(
-        EventKind::GetNbi,
-        &access,
-        Result::is_err,
-        rma::get(&access, || thread::current().implicit(), how)
-    );
-    c_int::from(result.is_err())
+    nbi(EventKind::GetNbi, &access, |op| rma::get(&access, op, how))
 }
 
 fn value_bytes(bytes: usize, function: &str) -> usize {
@@ -428,12 +417,7 @@ pub extern "C" fn gex_RMA_GetBlockingVal(
     let mut memory = ValueMemory([0; 8]);
     let access = value_access(tm, rank, src, &mut memory, bytes, flags, "gex_RMA_GetBlockingVal");
     let how = manner(flags.without(Flags::IMMEDIATE), OpKind::Put);
-    record_unless!(
-        EventKind::GetVal,
-        &access,
-        is_no_op,
-        blocking(|op| rma::get(&access, op, how))
-    );
+    until_done(EventKind::GetVal, &access, |op| rma::get(&access, op, how));
     let raw = u64::from_ne_bytes(memory.0);
     if cfg!(target_endian = "big") {
         raw >> (64 - 8 * bytes)
@@ -456,12 +440,7 @@ pub extern "C" fn gex_RMA_PutBlockingVal(
     let mut memory = ValueMemory(value_memory(value, bytes));
     let access = value_access(tm, rank, dest, &mut memory, bytes, flags, "gex_RMA_PutBlockingVal");
     let how = manner(flags, OpKind::Put);
-    record_unless!(
-        EventKind::PutVal,
-        &access,
-        is_no_op,
-        blocking(|op| rma::put(&access, op, how))
-    )
+    until_done(EventKind::PutVal, &access, |op| rma::put(&access, op, how))
 }
 
 /// Starts a put of a value in the implicit set. Returns 0, or 1 if IMMEDIATE and nothing was sent.
