@@ -103,13 +103,7 @@ pub fn on_operation(token: &Token, args: &[Arg]) -> bool {
         (true, 4) => 3,
         _ => 4,
     };
-    inject::send(&Message::internal(
-        Class::Reply,
-        token.source,
-        internal::AD_DONE,
-        &answer[..used],
-        None,
-    ));
+    inject::reply(token, internal::AD_DONE, &answer[..used], None);
     true
 }
 

@@ -6,9 +6,12 @@
 
 use std::ptr;
 
-use super::{gather, kind, long, long_put, loopback, post, segmented, segmented_medium, AmCategory, Message, HEADER};
+use super::token::Token;
+use super::{
+    gather, kind, long, long_put, loopback, post, segmented, segmented_medium, AmCategory, Arg, Message, HEADER,
+};
 use crate::runtime::{self, Runtime};
-use gasnet_conduit::Busy;
+use gasnet_conduit::{Busy, Class};
 
 /// Sends `message` now or not at all. Local completion is immediate. Never polls; but the handler
 /// of a message to this process itself runs here.
@@ -113,6 +116,11 @@ fn wait_and_send(message: Message<'_>) {
 pub fn wait_for_room(message: &Message<'_>) -> Result<(), Busy> {
     send(message);
     Ok(())
+}
+
+/// Replies to the runtime's own request. From a handler: drains replies while it waits.
+pub fn reply(token: &Token, handler: u8, args: &[Arg], payload: Option<(*const u8, usize)>) {
+    send(&Message::internal(Class::Reply, token.source, handler, args, payload));
 }
 
 /// The head of a Long whose payload is in place.

@@ -164,11 +164,6 @@ pub fn get(access: &Access, op: &'static Op, manner: Manner, has_begun: bool) ->
     Ok(Started::UnderWay)
 }
 
-/// Replies to the runtime's own request. From a handler: drains replies while it waits.
-fn reply(token: &Token, handler: u8, args: &[Arg], payload: Option<(*const u8, usize)>) {
-    inject::send(&Message::internal(Class::Reply, token.source, handler, args, payload));
-}
-
 /// Target of a put: copies and acknowledges. Returns false if the message is malformed.
 pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bool {
     let &[a, b, c, d] = args else { return false };
@@ -177,7 +172,7 @@ pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bo
     // SAFETY: the destination is one that the sender may name, the payload in the packet.
     let copy = || unsafe { mk::copy(to, MemRef::host(payload), bytes) };
     reach::serving(token.source.rank, token.target_ep, address, bytes, copy);
-    reply(token, internal::RMA_PUT_DONE, &[c, d, bytes as Arg], None);
+    inject::reply(token, internal::RMA_PUT_DONE, &[c, d, bytes as Arg], None);
     true
 }
 
@@ -199,7 +194,7 @@ pub fn on_get(token: &Token, args: &[Arg]) -> bool {
         let mut bounce = Vec::new();
         // SAFETY: the source is one that the sender may name.
         let data = unsafe { from.readable(bytes, &mut bounce) };
-        reply(token, internal::RMA_DATA, &[c, d, e, f], Some((data, bytes)));
+        inject::reply(token, internal::RMA_DATA, &[c, d, e, f], Some((data, bytes)));
     };
     if from.kind.is_some() {
         answer();

@@ -424,7 +424,7 @@ pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bo
     if counted == COUNTED && !peer::arrived(token.source.rank, join(a, b), data) {
         return false;
     }
-    reply(token, internal::RMA_PUT_DONE, &[a, b, data as Arg], None);
+    inject::reply(token, internal::RMA_PUT_DONE, &[a, b, data as Arg], None);
     true
 }
 
@@ -445,7 +445,7 @@ pub fn on_get(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> 
         serve(run, token, || unsafe { mapped::gather(to, run) });
         to = to.wrapping_add(run.bytes * run.count);
     }
-    reply(token, internal::VIS_DATA, &[a, b], Some((buffer.as_ptr(), data)));
+    inject::reply(token, internal::VIS_DATA, &[a, b], Some((buffer.as_ptr(), data)));
     true
 }
 
@@ -466,11 +466,6 @@ pub fn on_data(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) ->
     });
     pending.op.complete(Category::Get);
     true
-}
-
-/// Replies to the runtime's own request. From a handler: drains replies while it waits.
-fn reply(token: &Token, handler: u8, args: &[Arg], payload: Option<(*const u8, usize)>) {
-    inject::send(&Message::internal(Class::Reply, token.source, handler, args, payload));
 }
 
 #[cfg(test)]
