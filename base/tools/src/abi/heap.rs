@@ -153,8 +153,8 @@ pub unsafe extern "C" fn gasnett_getheapstats(stats: *mut Stats) {
 }
 
 macro_rules! plain {
-    ($($(#[$doc:meta])* $name:ident = $at:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {$(
-        $(#[$doc])*
+    ($($name:ident = $at:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {$(
+        /// For use through a pointer; the place is unknown.
         ///
         /// # Safety
         /// Pointers are null or what the C function of the same purpose takes.
@@ -168,22 +168,13 @@ macro_rules! plain {
 }
 
 plain! {
-    /// For use through a pointer; the place is unknown.
     gasnett_debug_malloc = gasnett_debug_malloc_at(bytes: usize) -> *mut c_void;
-    /// For use through a pointer; the place is unknown.
     gasnett_debug_calloc = gasnett_debug_calloc_at(count: usize, bytes: usize) -> *mut c_void;
-    /// For use through a pointer; the place is unknown.
     gasnett_debug_realloc = gasnett_debug_realloc_at(block: *mut c_void, bytes: usize) -> *mut c_void;
-    /// For use through a pointer; the place is unknown.
     gasnett_debug_free = gasnett_debug_free_at(block: *mut c_void);
-    /// For use through a pointer; the place is unknown.
     gasnett_debug_strdup = gasnett_debug_strdup_at(text: *const c_char) -> *mut c_char;
-    /// For use through a pointer; the place is unknown.
     gasnett_debug_strndup = gasnett_debug_strndup_at(text: *const c_char, most: usize) -> *mut c_char;
-    /// For use through a pointer; the place is unknown.
     gasnett_debug_memcheck = gasnett_debug_memcheck_at(block: *const c_void);
-    /// For use through a pointer; the place is unknown.
     gasnett_debug_memcheck_one = gasnett_debug_memcheck_one_at();
-    /// For use through a pointer; the place is unknown.
     gasnett_debug_memcheck_all = gasnett_debug_memcheck_all_at();
 }

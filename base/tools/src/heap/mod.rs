@@ -135,17 +135,18 @@ struct Damage {
     origin: Option<(usize, Place)>,
 }
 
-impl Damage {
-    fn report(self, when: Place) -> ! {
-        let Self { what, address, origin } = self;
-        match origin {
-            Some((bytes, place)) => crate::fatal::fatal(format_args!(
-                "memory is corrupted: the block of {bytes} bytes at {address:#x} (from {place}) {what}; found at {when}"
-            )),
-            None => crate::fatal::fatal(format_args!(
-                "memory is corrupted: the block at {address:#x} {what}; found at {when}"
-            )),
-        }
+/// Ends the process if a block is damaged, which was found at `when`. Not under the lock.
+fn report_damage(found: Option<Damage>, when: Place) {
+    let Some(Damage { what, address, origin }) = found else {
+        return;
+    };
+    match origin {
+        Some((bytes, place)) => crate::fatal::fatal(format_args!(
+            "memory is corrupted: the block of {bytes} bytes at {address:#x} (from {place}) {what}; found at {when}"
+        )),
+        None => crate::fatal::fatal(format_args!(
+            "memory is corrupted: the block at {address:#x} {what}; found at {when}"
+        )),
     }
 }
 
@@ -304,9 +305,7 @@ pub fn allocate(bytes: usize, align: usize, place: Place) -> *mut u8 {
         heap.count_new(bytes);
         found
     };
-    if let Some(found) = found {
-        found.report(place);
-    }
+    report_damage(found, place);
     user
 }
 
@@ -330,9 +329,7 @@ pub unsafe fn free(user: *mut u8, place: Place) {
         }
         found.or_else(|| heap.check(settings.extra, settings))
     };
-    if let Some(found) = found {
-        found.report(place);
-    }
+    report_damage(found, place);
 }
 
 /// # Safety
@@ -393,9 +390,7 @@ pub unsafe fn check_block(user: *const u8, place: Place) {
         // SAFETY: by contract.
         unsafe { wrong_to_use(user.wrapping_sub(HEADER).cast()) }
     };
-    if let Some(found) = found {
-        found.report(place);
-    }
+    report_damage(found, place);
 }
 
 /// # Safety
@@ -414,9 +409,7 @@ unsafe fn wrong_to_use(header: *const Header) -> Option<Damage> {
 /// Checks one block in turn, or all; ends the process if one is damaged.
 pub fn check(all: bool, place: Place) {
     let found = locked().check(all, settings::get());
-    if let Some(found) = found {
-        found.report(place);
-    }
+    report_damage(found, place);
 }
 
 /// Checks one block in turn, unless another thread holds the lock. Called by every poll.
@@ -426,9 +419,7 @@ pub fn poll() {
         Ok(mut heap) => heap.check(settings.extra, settings),
         Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => None,
     };
-    if let Some(found) = found {
-        found.report(Place::LIBRARY);
-    }
+    report_damage(found, Place::LIBRARY);
 }
 
 /// The counters now.

@@ -84,34 +84,17 @@ fn lines(heap: &Heap, fd: i32, program: &str, host: &str) {
         fd,
         format_args!("# malloc report ({Label}): {program} on {host}, process {}", pid()),
     );
-    print_line_to(
-        fd,
-        format_args!(
-            "# allocated  {:>12} bytes in {:>9} objects",
-            s.allocated_bytes, s.allocated_objects
-        ),
-    );
-    print_line_to(
-        fd,
-        format_args!(
-            "# freed      {:>12} bytes in {:>9} objects",
-            s.freed_bytes, s.freed_objects
-        ),
-    );
-    print_line_to(
-        fd,
-        format_args!(
-            "# in use     {:>12} bytes in {:>9} objects",
-            s.live_bytes, s.live_objects
-        ),
-    );
-    print_line_to(
-        fd,
-        format_args!(
-            "# most       {:>12} bytes in {:>9} objects",
-            s.live_bytes_max, s.live_objects_max
-        ),
-    );
+    for (what, bytes, objects) in [
+        ("allocated", s.allocated_bytes, s.allocated_objects),
+        ("freed", s.freed_bytes, s.freed_objects),
+        ("in use", s.live_bytes, s.live_objects),
+        ("most", s.live_bytes_max, s.live_objects_max),
+    ] {
+        print_line_to(
+            fd,
+            format_args!("# {what:<10} {bytes:>12} bytes in {objects:>9} objects"),
+        );
+    }
     print_line_to(fd, format_args!("# guards     {:>12} bytes", s.overhead_bytes));
     print_line_to(
         fd,
