@@ -79,39 +79,21 @@ pub struct AnonMemory {
 /// of the last one.
 pub fn anon_memory(name: &str, directory: &Path, report: &mut dyn FnMut(&str)) -> io::Result<AnonMemory> {
     let label = CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    match memfd(&label) {
-        Ok(fd) => {
-            return Ok(AnonMemory {
-                fd,
-                backing: Backing::Memfd,
-            })
-        }
-        Err(e) => report(&format!(
+    let made = memfd(&label).map(|fd| (fd, Backing::Memfd));
+    let made = made.or_else(|e| {
+        report(&format!(
             "memfd_create for {name} failed ({e}); trying POSIX shared memory"
-        )),
-    }
-    match posix_shm(name) {
-        Ok(fd) => {
-            return Ok(AnonMemory {
-                fd,
-                backing: Backing::PosixShm,
-            })
-        }
-        Err(e) => report(&format!(
-            "shm_open for {name} failed ({e}); trying a file in {}",
-            directory.display()
-        )),
-    }
-    match unnamed_file(name, directory) {
-        Ok(fd) => Ok(AnonMemory {
-            fd,
-            backing: Backing::File,
-        }),
-        Err(e) => {
-            report(&format!("a file for {name} in {} failed ({e})", directory.display()));
-            Err(e)
-        }
-    }
+        ));
+        posix_shm(name).map(|fd| (fd, Backing::PosixShm))
+    });
+    let made = made.or_else(|e| {
+        let place = directory.display();
+        report(&format!("shm_open for {name} failed ({e}); trying a file in {place}"));
+        unnamed_file(name, directory).map(|fd| (fd, Backing::File))
+    });
+    let (fd, backing) =
+        made.inspect_err(|e| report(&format!("a file for {name} in {} failed ({e})", directory.display())))?;
+    Ok(AnonMemory { fd, backing })
 }
 
 impl AnonMemory {
