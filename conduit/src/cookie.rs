@@ -35,18 +35,6 @@ impl Cookie {
     pub const fn tag(self) -> u16 {
         (self.0 >> Self::TAG_SHIFT) as u16
     }
-
-    /// All 64 bits, for a work request that carries a number.
-    #[inline]
-    pub const fn to_word(self) -> u64 {
-        self.0
-    }
-
-    /// The cookie with these 64 bits, from [`Cookie::to_word`].
-    #[inline]
-    pub const fn from_word(word: u64) -> Self {
-        Self(word)
-    }
 }
 
 /// The part of an operation that is complete. As wide as a cookie, beside which conduits keep it:
@@ -79,7 +67,7 @@ mod tests {
     #[test]
     fn tag_and_bits_are_apart() {
         let cookie = Cookie::new(0x1234_5678_9abc);
-        let tagged = Cookie::from_word(cookie.with_tag(0xfedc).to_word());
+        let tagged = cookie.with_tag(0xfedc);
         assert_eq!((tagged.tag(), tagged.bits()), (0xfedc, cookie.bits()));
         assert_eq!(tagged.with_tag(0), cookie);
     }

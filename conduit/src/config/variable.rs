@@ -135,16 +135,6 @@ impl Variable {
         self
     }
 
-    /// Puts a whole table into a section.
-    pub const fn all_in<const COUNT: usize>(section: &'static str, all: &[Self; COUNT]) -> [Self; COUNT] {
-        let (mut all, mut index) = (*all, 0);
-        while index < COUNT {
-            all[index] = all[index].section(section);
-            index += 1;
-        }
-        all
-    }
-
     /// Whether the default is none, or one that the environment may set.
     pub fn has_valid_default(&self) -> bool {
         self.default.is_empty() || self.parse(self.default).is_ok()
