@@ -155,8 +155,8 @@ pub extern "C" fn gex_Coll_BroadcastNB(
     })
 }
 
-/// The arguments that all reductions share. `target` is as the client passed it: `ReduceToOne` uses
-/// it at the root only.
+/// The arguments of a reduction. `target` is as the client passed it until [`place`] has checked
+/// it, where it is significant.
 struct Reduction {
     team: &'static Team,
     target: Span,
@@ -164,103 +164,65 @@ struct Reduction {
     operator: Operator,
 }
 
-/// The arguments that all reductions share.
-struct ReductionArgs {
+/// Checks what all reductions share.
+fn reduction(
+    function: &str,
     tm: TeamHandle,
     destination: *mut u8,
     source: *const u8,
     count: usize,
-    operator: OperatorArgs,
+    operator: &OperatorArgs,
     flags: Flags,
-}
-
-impl ReductionArgs {
-    fn check(&self, function: &str) -> Reduction {
-        let team = team_of(self.tm, function);
-        let operator = Operator::new(&self.operator).unwrap_or_else(|why| fatal!("{function}: {why}"));
-        let (count, element) = (self.count, self.operator.element);
-        let Some(bytes) = element.checked_mul(count) else {
-            fatal!("{function}: {count} elements of {element} bytes exceed the address space");
-        };
-        Reduction {
-            team,
-            target: span(self.destination, bytes),
-            source: place(function, team, self.flags, self.source, bytes),
-            operator,
-        }
-    }
-}
-
-/// Starts a reduction to one member. Collective. `destination` is significant at the root only.
-#[no_mangle]
-pub extern "C" fn gex_Coll_ReduceToOneNB(
-    tm: TeamHandle,
-    root: Rank,
-    destination: *mut u8,
-    source: *const u8,
-    dt: u32,
-    element: usize,
-    count: usize,
-    op: u32,
-    user: Option<UserFn>,
-    cdata: *mut c_void,
-    flags: Flags,
-) -> Event {
-    let name = "gex_Coll_ReduceToOneNB";
-    placing(name, flags);
-    let args = ReductionArgs {
-        tm,
-        destination,
-        source,
-        count,
-        operator: OperatorArgs {
-            dt,
-            element,
-            op,
-            user,
-            cdata,
-        },
-        flags,
+) -> Reduction {
+    let (team, element) = (team_of(tm, function), operator.element);
+    let operator = Operator::new(operator).unwrap_or_else(|why| fatal!("{function}: {why}"));
+    let Some(bytes) = element.checked_mul(count) else {
+        fatal!("{function}: {count} elements of {element} bytes exceed the address space");
     };
-    let mut r = args.check(name);
-    check_root(r.team, root, name);
-    if r.team.rank == root {
-        r.target = place(name, r.team, flags, destination, r.source.bytes);
-        check_apart(r.target.at, r.source.at, r.source.bytes, name);
+    Reduction {
+        team,
+        target: span(destination, bytes),
+        source: place(function, team, flags, source, bytes),
+        operator,
     }
-    start((name, r.source.bytes), r.team, |call| {
-        reduce::to_one(call, root, r.target, r.source, r.operator)
-    })
 }
 
+/// Reductions. Per line: the name, the root if the destination is significant there only, the rule
+/// for flags, and the work.
 macro_rules! reductions {
-    ($($(#[$doc:meta])* $name:ident $rule:expr, |$call:ident, $r:ident| $work:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident($($root:ident)?) $rule:expr, |$call:ident, $r:ident| $work:expr;)*) => {$(
         $(#[$doc])*
         #[no_mangle]
         pub extern "C" fn $name(
-            tm: TeamHandle, destination: *mut u8, source: *const u8, dt: u32, element: usize, count: usize, op: u32,
-            user: Option<UserFn>, cdata: *mut c_void, flags: Flags,
+            tm: TeamHandle, $($root: Rank,)? destination: *mut u8, source: *const u8, dt: u32, element: usize,
+            count: usize, op: u32, user: Option<UserFn>, cdata: *mut c_void, flags: Flags,
         ) -> Event {
             let (name, rule): (&str, fn(&str, Flags)) = (stringify!($name), $rule);
             rule(name, flags);
             let operator = OperatorArgs { dt, element, op, user, cdata };
-            let mut $r = ReductionArgs { tm, destination, source, count, operator, flags }.check(name);
-            $r.target = place(name, $r.team, flags, destination, $r.source.bytes);
-            check_apart($r.target.at, $r.source.at, $r.source.bytes, name);
-            start((stringify!($name), $r.source.bytes), $r.team, |$call| $work)
+            let mut $r = reduction(name, tm, destination, source, count, &operator, flags);
+            $(check_root($r.team, $root, name);)?
+            let is_target = true $(&& $r.team.rank == $root)?;
+            if is_target {
+                $r.target = place(name, $r.team, flags, destination, $r.source.bytes);
+                check_apart($r.target.at, $r.source.at, $r.source.bytes, name);
+            }
+            start((name, $r.source.bytes), $r.team, |$call| $work)
         }
     )*};
 }
 
 reductions! {
+    /// Starts a reduction to one member. Collective. `destination` is significant at the root only.
+    gex_Coll_ReduceToOneNB(root) placing, |call, r| reduce::to_one(call, root, r.target, r.source, r.operator);
     /// Starts a reduction to all members. Collective.
-    gex_Coll_ReduceToAllNB placing, |call, r| reduce::to_all(call, r.target, r.source, r.operator);
+    gex_Coll_ReduceToAllNB() placing, |call, r| reduce::to_all(call, r.target, r.source, r.operator);
     /// Starts a prefix reduction: rank `i` receives the contributions of ranks 0 to `i`, combined
     /// in this order. Collective.
-    gasnetx_Coll_ScanNB reserved, |call, r| scan::scan(call, r.target, r.source, r.operator, false);
+    gasnetx_Coll_ScanNB() reserved, |call, r| scan::scan(call, r.target, r.source, r.operator, false);
     /// As `gasnetx_Coll_ScanNB`, without the rank's own contribution. Does not write the
     /// destination of rank 0. Collective.
-    gasnetx_Coll_ExclusiveScanNB reserved, |call, r| scan::scan(call, r.target, r.source, r.operator, true);
+    gasnetx_Coll_ExclusiveScanNB() reserved, |call, r| scan::scan(call, r.target, r.source, r.operator, true);
 }
 
 /// Equal parts of `bytes` for all members of `team`.
