@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
-use super::handles::cdata;
+use super::handles::{cdata, query};
 use super::rma::{explicit, root};
 use super::NO_OP;
 use crate::ad::cpu::Number;
@@ -79,25 +79,15 @@ unsafe fn checked<'a>(function: &str, ad: *const Domain) -> &'a Domain {
     domain
 }
 
-macro_rules! query {
-    ($($name:ident $field:ident: $type:ty, $what:literal;)*) => {$(
-        #[doc = concat!("The domain's ", $what, ", as passed to `gex_AD_Create`.")]
-        ///
-        /// # Safety
-        /// `ad` is the handle of a domain.
-        #[no_mangle]
-        pub unsafe extern "C" fn $name(ad: *const Domain) -> $type {
-            // SAFETY: the caller's contract.
-            unsafe { checked(stringify!($name), ad) }.$field
-        }
-    )*};
-}
-
 query! {
-    gex_AD_QueryFlags flags: Flags, "flags";
-    gex_AD_QueryTM tm: TeamHandle, "team";
-    gex_AD_QueryDT dt: u32, "type";
-    gex_AD_QueryOps ops: u32, "operations";
+    /// The flags of `gex_AD_Create`.
+    gex_AD_QueryFlags(Domain, checked) -> Flags = |domain| domain.flags;
+    /// The team of `gex_AD_Create`.
+    gex_AD_QueryTM(Domain, checked) -> TeamHandle = |domain| domain.tm;
+    /// The type of `gex_AD_Create`.
+    gex_AD_QueryDT(Domain, checked) -> u32 = |domain| domain.dt;
+    /// The operations of `gex_AD_Create`.
+    gex_AD_QueryOps(Domain, checked) -> u32 = |domain| domain.ops;
 }
 
 cdata! { gex_AD_SetCData gex_AD_QueryCData Domain, checked, "domain" }

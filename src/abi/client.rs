@@ -3,7 +3,7 @@
 
 use std::ffi::{c_char, c_int, CStr, CString};
 
-use super::handles::{self, cdata};
+use super::handles::{self, cdata, query};
 use super::{arguments, complain};
 use crate::client::{is_recommended_name, Client};
 use crate::endpoint::Endpoint;
@@ -20,24 +20,11 @@ use gasnet_sys::{cancel, float};
 
 cdata! { gex_Client_SetCData gex_Client_QueryCData Client, handles::client, "client" }
 
-/// The flags of `gex_Client_Init`.
-///
-/// # Safety
-/// `client` is the handle of the client.
-#[no_mangle]
-pub unsafe extern "C" fn gex_Client_QueryFlags(client: *const Client) -> Flags {
-    // SAFETY: the caller's contract.
-    unsafe { handles::client("gex_Client_QueryFlags", client) }.flags
-}
-
-/// The name of `gex_Client_Init`.
-///
-/// # Safety
-/// `client` is the handle of the client.
-#[no_mangle]
-pub unsafe extern "C" fn gex_Client_QueryName(client: *const Client) -> *const c_char {
-    // SAFETY: the caller's contract.
-    unsafe { handles::client("gex_Client_QueryName", client) }.name.as_ptr()
+query! {
+    /// The flags of `gex_Client_Init`.
+    gex_Client_QueryFlags(Client, handles::client) -> Flags = |client| client.flags;
+    /// The name of `gex_Client_Init`.
+    gex_Client_QueryName(Client, handles::client) -> *const c_char = |client| client.name.as_ptr();
 }
 
 /// Flags of `gex_Client_Init`.

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use super::handles::{self, cdata};
+use super::handles::{self, cdata, query};
 use super::system::store;
 use super::{complain, registered};
 use crate::am::table::AmEntry;
@@ -28,36 +28,13 @@ pub extern "C" fn gex_EP_QueryClient(_ep: *const Endpoint) -> *const Client {
     runtime::get().client
 }
 
-/// The flags of `gex_EP_Create`; for the primordial endpoint, those of `gex_Client_Init`.
-///
-/// # Safety
-/// `ep` is the handle of an endpoint.
-#[no_mangle]
-pub unsafe extern "C" fn gex_EP_QueryFlags(ep: *const Endpoint) -> Flags {
-    // SAFETY: the caller's contract.
-    unsafe { handles::endpoint("gex_EP_QueryFlags", ep) }.flags
-}
-
-/// The bound segment, or null.
-///
-/// # Safety
-/// `ep` is the handle of an endpoint.
-#[no_mangle]
-pub unsafe extern "C" fn gex_EP_QuerySegment(ep: *const Endpoint) -> *mut Segment {
-    // SAFETY: the caller's contract.
-    unsafe { handles::endpoint("gex_EP_QuerySegment", ep) }
-        .segment
-        .load(Ordering::Acquire)
-}
-
-/// The index of an endpoint within its process.
-///
-/// # Safety
-/// `ep` is the handle of an endpoint.
-#[no_mangle]
-pub unsafe extern "C" fn gex_EP_QueryIndex(ep: *const Endpoint) -> EpIndex {
-    // SAFETY: the caller's contract.
-    unsafe { handles::endpoint("gex_EP_QueryIndex", ep) }.index
+query! {
+    /// The flags of `gex_EP_Create`; for the primordial endpoint, those of `gex_Client_Init`.
+    gex_EP_QueryFlags(Endpoint, handles::endpoint) -> Flags = |ep| ep.flags;
+    /// The bound segment, or null.
+    gex_EP_QuerySegment(Endpoint, handles::endpoint) -> *mut Segment = |ep| ep.segment.load(Ordering::Acquire);
+    /// The index of an endpoint within its process.
+    gex_EP_QueryIndex(Endpoint, handles::endpoint) -> EpIndex = |ep| ep.index;
 }
 
 /// Creates an endpoint. It has all capabilities, whatever the client asks for.

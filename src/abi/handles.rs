@@ -39,6 +39,27 @@ macro_rules! cdata {
 }
 pub(super) use cdata;
 
+/// Queries of an object: their names, the type of the object, the function that checks its handle,
+/// and the answer.
+macro_rules! query {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident($type:ty, $checked:path) -> $result:ty = |$object:ident| $answer:expr;
+    )*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// `object` is the handle of an object of that type.
+        #[no_mangle]
+        pub unsafe extern "C" fn $name(object: *const $type) -> $result {
+            // SAFETY: the caller's contract.
+            let $object = unsafe { $checked(stringify!($name), object) };
+            $answer
+        }
+    )*};
+}
+pub(super) use query;
+
 /// The endpoint behind a handle.
 ///
 /// # Safety

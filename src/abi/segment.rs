@@ -5,7 +5,7 @@ use std::ptr;
 
 use super::compat::call_attach_hook;
 use super::ep::bound;
-use super::handles::{self, cdata};
+use super::handles::{self, cdata, query};
 use super::mk::{self, KindHandle};
 use super::{answer, complain};
 use crate::client::Client;
@@ -34,24 +34,11 @@ pub extern "C" fn gex_Segment_QueryFlags(_segment: *const Segment) -> Flags {
     Flags::NONE
 }
 
-/// The first byte of a segment.
-///
-/// # Safety
-/// `segment` is the handle of a segment.
-#[no_mangle]
-pub unsafe extern "C" fn gex_Segment_QueryAddr(segment: *const Segment) -> *mut c_void {
-    // SAFETY: the caller's contract.
-    unsafe { handles::segment("gex_Segment_QueryAddr", segment) }.base as *mut c_void
-}
-
-/// The length of a segment in bytes.
-///
-/// # Safety
-/// `segment` is the handle of a segment.
-#[no_mangle]
-pub unsafe extern "C" fn gex_Segment_QuerySize(segment: *const Segment) -> usize {
-    // SAFETY: the caller's contract.
-    unsafe { handles::segment("gex_Segment_QuerySize", segment) }.bytes
+query! {
+    /// The first byte of a segment.
+    gex_Segment_QueryAddr(Segment, handles::segment) -> *mut c_void = |segment| segment.base as *mut c_void;
+    /// The length of a segment in bytes.
+    gex_Segment_QuerySize(Segment, handles::segment) -> usize = |segment| segment.bytes;
 }
 
 /// Allocates the primordial segment and binds it. Collective. A size that is not a multiple of the
