@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
 use super::handles::{cdata, query};
-use super::rma::{explicit, root};
+use super::rma::with_root;
 use super::NO_OP;
 use crate::ad::cpu::Number;
 use crate::ad::{self, codes, Domain, Request};
@@ -113,11 +113,7 @@ fn full_nb<T: Number>(domain: &Domain, request: &Request<T>) -> Event {
     let Some(far) = ad::resolve(domain, request) else {
         return Event::INVALID;
     };
-    let thread = thread::current();
-    match explicit(thread, |op| ad::start(domain, &far, op()).map(|()| Started::UnderWay)) {
-        Err(Busy) => Event::NO_OP,
-        Ok(op) => root(thread, op),
-    }
+    with_root(|op| ad::start(domain, &far, op()).map(|()| Started::UnderWay))
 }
 
 /// Starts an operation that [`ad::try_mapped`] did not perform, in the implicit set.

@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 
+use super::rma::root;
 use crate::event::{sync_array, Event};
 use crate::flags::{Flags, EC_GET, EC_LC, EC_PUT, EC_RMW, ERR_NOT_READY, OK};
 use crate::rules::{self, no_flags, not_in_handler, CHECKED};
@@ -256,13 +257,9 @@ pub extern "C" fn gex_NBI_BeginAccessRegion(flags: Flags) {
 pub extern "C" fn gex_NBI_EndAccessRegion(flags: Flags) -> Event {
     enter!("gex_NBI_EndAccessRegion", flags);
     let thread = thread::current();
-    let Some(op) = thread.end_region() else {
+    let region = thread.end_region();
+    if region.is_none() {
         fatal!("gex_NBI_EndAccessRegion: no access region is open on this thread");
-    };
-    let event = op.event();
-    if !event.is_done() {
-        return event;
     }
-    event.consume(&mut thread.free.borrow_mut());
-    Event::INVALID
+    root(thread, region)
 }

@@ -185,7 +185,7 @@ fn call_and_record<T>(
 }
 
 /// Runs `start` with a new Op, and returns the Op if it is still outstanding.
-pub(super) fn explicit(
+fn explicit(
     thread: &Thread,
     start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Result<Started, Busy>,
 ) -> Result<Option<&'static Op>, Busy> {
@@ -208,6 +208,16 @@ pub(super) fn root(thread: &Thread, op: Option<&'static Op>) -> Event {
     }
     event.consume(&mut thread.free.borrow_mut());
     Event::INVALID
+}
+
+/// Runs `start` with a new Op, and returns its root event; `GEX_EVENT_NO_OP` if it is refused.
+#[inline(always)]
+pub(super) fn with_root(start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Result<Started, Busy>) -> Event {
+    let thread = thread::current();
+    match explicit(thread, start) {
+        Err(Busy) => Event::NO_OP,
+        Ok(op) => root(thread, op),
+    }
 }
 
 pub(super) fn blocking(start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Result<Started, Busy>) -> c_int {
@@ -241,11 +251,7 @@ fn nb(
     access: &Access,
     start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Result<Started, Busy>,
 ) -> Event {
-    let thread = thread::current();
-    match record_unless!(kind, access, Result::is_err, explicit(thread, start)) {
-        Err(Busy) => Event::NO_OP,
-        Ok(op) => root(thread, op),
-    }
+    record_unless!(kind, access, |event| *event == Event::NO_OP, with_root(start))
 }
 
 /// Runs `start` in the implicit set.

@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use super::rma::{blocking, explicit, root};
+use super::rma::{blocking, with_root};
 use crate::am::table::INDEX_BASE;
 use crate::event::{Event, Op};
 use crate::flags::Flags;
@@ -214,14 +214,6 @@ impl Call<'_> {
     }
 }
 
-fn nonblocking(start: impl FnOnce(TakeOp<'_>) -> Result<Started, Busy>) -> Event {
-    let thread = thread::current();
-    match explicit(thread, start) {
-        Err(Busy) => Event::NO_OP,
-        Ok(op) => root(thread, op),
-    }
-}
-
 fn implicit(start: impl FnOnce(TakeOp<'_>) -> Result<Started, Busy>) -> c_int {
     c_int::from(start(&mut || thread::current().implicit()).is_err())
 }
@@ -287,7 +279,7 @@ macro_rules! forms {
             }
             let (direction, function) = (Direction::$direction, stringify!($nb));
             let call = Call { function, direction, tm: $tm, rank: $rank, asked, flags, later: None };
-            nonblocking(|op| call.begin(op))
+            with_root(|op| call.begin(op))
         }
 
         /// Starts in the implicit set. Returns 0, or 1 if IMMEDIATE and nothing was started.
