@@ -343,49 +343,27 @@ fn put_nbi(kind: EventKind, access: &Access, lc_opt: LcOpt, flags: Flags) -> c_i
     nbi(kind, access, |op| rma::put(access, op, how))
 }
 
-/// Gets and waits. Returns 0, or 1 if IMMEDIATE and nothing was sent.
-#[no_mangle]
-pub extern "C" fn gex_RMA_GetBlocking(
-    tm: TeamHandle,
-    dest: *mut u8,
-    rank: Rank,
-    src: *const u8,
-    bytes: usize,
-    flags: Flags,
-) -> c_int {
-    let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetBlocking");
-    let how = manner(flags, OpKind::Put);
-    until_done(EventKind::Get, &access, |op| rma::get(&access, op, how))
+macro_rules! gets {
+    ($($(#[$doc:meta])* $name:ident $kind:ident $way:ident -> $result:ty;)*) => {$(
+        $(#[$doc])*
+        #[no_mangle]
+        pub extern "C" fn $name(
+            tm: TeamHandle, dest: *mut u8, rank: Rank, src: *const u8, bytes: usize, flags: Flags
+        ) -> $result {
+            let access = access(tm, rank, src, dest, bytes, flags, stringify!($name));
+            let how = manner(flags, OpKind::Put);
+            $way(EventKind::$kind, &access, |op| rma::get(&access, op, how))
+        }
+    )*};
 }
 
-/// Starts a get with a root event.
-#[no_mangle]
-pub extern "C" fn gex_RMA_GetNB(
-    tm: TeamHandle,
-    dest: *mut u8,
-    rank: Rank,
-    src: *const u8,
-    bytes: usize,
-    flags: Flags,
-) -> Event {
-    let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetNB");
-    let how = manner(flags, OpKind::Put);
-    nb(EventKind::GetNb, &access, |op| rma::get(&access, op, how))
-}
-
-/// Starts a get in the implicit set. Returns 0, or 1 if IMMEDIATE and nothing was sent.
-#[no_mangle]
-pub extern "C" fn gex_RMA_GetNBI(
-    tm: TeamHandle,
-    dest: *mut u8,
-    rank: Rank,
-    src: *const u8,
-    bytes: usize,
-    flags: Flags,
-) -> c_int {
-    let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetNBI");
-    let how = manner(flags, OpKind::Put);
-    nbi(EventKind::GetNbi, &access, |op| rma::get(&access, op, how))
+gets! {
+    /// Gets and waits. Returns 0, or 1 if IMMEDIATE and nothing was sent.
+    gex_RMA_GetBlocking Get until_done -> c_int;
+    /// Starts a get with a root event.
+    gex_RMA_GetNB GetNb nb -> Event;
+    /// Starts a get in the implicit set. Returns 0, or 1 if IMMEDIATE and nothing was sent.
+    gex_RMA_GetNBI GetNbi nbi -> c_int;
 }
 
 fn value_bytes(bytes: usize, function: &str) -> usize {
@@ -432,52 +410,33 @@ pub extern "C" fn gex_RMA_GetBlockingVal(
     }
 }
 
-/// Puts a value of 1 to 8 bytes and waits. Returns 0, or 1 if IMMEDIATE and nothing was sent.
-#[no_mangle]
-pub extern "C" fn gex_RMA_PutBlockingVal(
-    tm: TeamHandle,
-    rank: Rank,
-    dest: *mut u8,
-    value: u64,
-    bytes: usize,
-    flags: Flags,
-) -> c_int {
-    let bytes = value_bytes(bytes, "gex_RMA_PutBlockingVal");
-    let mut memory = ValueMemory(value_memory(value, bytes));
-    let access = value_access(tm, rank, dest, &mut memory, bytes, flags, "gex_RMA_PutBlockingVal");
-    let how = manner(flags, OpKind::Put);
-    until_done(EventKind::PutVal, &access, |op| rma::put(&access, op, how))
+macro_rules! value_puts {
+    ($($(#[$doc:meta])* $name:ident -> $result:ty = |$access:ident, $flags:ident| $start:expr;)*) => {$(
+        $(#[$doc])*
+        #[no_mangle]
+        pub extern "C" fn $name(
+            tm: TeamHandle, rank: Rank, dest: *mut u8, value: u64, bytes: usize, $flags: Flags
+        ) -> $result {
+            let bytes = value_bytes(bytes, stringify!($name));
+            let mut memory = ValueMemory(value_memory(value, bytes));
+            let $access = value_access(tm, rank, dest, &mut memory, bytes, $flags, stringify!($name));
+            $start
+        }
+    )*};
 }
 
-/// Starts a put of a value in the implicit set. Returns 0, or 1 if IMMEDIATE and nothing was sent.
-#[no_mangle]
-pub extern "C" fn gex_RMA_PutNBIVal(
-    tm: TeamHandle,
-    rank: Rank,
-    dest: *mut u8,
-    value: u64,
-    bytes: usize,
-    flags: Flags,
-) -> c_int {
-    let bytes = value_bytes(bytes, "gex_RMA_PutNBIVal");
-    let mut memory = ValueMemory(value_memory(value, bytes));
-    let access = value_access(tm, rank, dest, &mut memory, bytes, flags, "gex_RMA_PutNBIVal");
-    put_nbi(EventKind::PutNbiVal, &access, LC_NOW, flags)
-}
-
-/// Starts a put of a value with a root event.
-#[no_mangle]
-pub extern "C" fn gex_RMA_PutNBVal(
-    tm: TeamHandle,
-    rank: Rank,
-    dest: *mut u8,
-    value: u64,
-    bytes: usize,
-    flags: Flags,
-) -> Event {
-    let bytes = value_bytes(bytes, "gex_RMA_PutNBVal");
-    let mut memory = ValueMemory(value_memory(value, bytes));
-    let access = value_access(tm, rank, dest, &mut memory, bytes, flags, "gex_RMA_PutNBVal");
-    // SAFETY: LC_NOW is a constant, not an event to write.
-    unsafe { put_nb(EventKind::PutNbVal, &access, LC_NOW, flags) }
+value_puts! {
+    /// Puts a value of 1 to 8 bytes and waits. Returns 0, or 1 if IMMEDIATE and nothing was sent.
+    gex_RMA_PutBlockingVal -> c_int = |access, flags| {
+        let how = manner(flags, OpKind::Put);
+        until_done(EventKind::PutVal, &access, |op| rma::put(&access, op, how))
+    };
+    /// Starts a put of a value in the implicit set. Returns 0, or 1 if IMMEDIATE and nothing was
+    /// sent.
+    gex_RMA_PutNBIVal -> c_int = |access, flags| put_nbi(EventKind::PutNbiVal, &access, LC_NOW, flags);
+    /// Starts a put of a value with a root event.
+    gex_RMA_PutNBVal -> Event = |access, flags| {
+        // SAFETY: LC_NOW is a constant, not an event to write.
+        unsafe { put_nb(EventKind::PutNbVal, &access, LC_NOW, flags) }
+    };
 }
