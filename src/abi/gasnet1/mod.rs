@@ -15,7 +15,7 @@ use crate::client::Client;
 use crate::endpoint::Endpoint;
 use crate::flags::{Flags, ERR_BAD_ARG, ERR_NOT_INIT, OK, RANK_INVALID};
 use crate::rules;
-use crate::runtime;
+use crate::runtime::{self, Runtime};
 use crate::segment::attach::was_attached;
 use crate::segment::Segment;
 use crate::team::TeamHandle;
@@ -170,26 +170,44 @@ pub struct NodeInfo {
 /// `table` is null or has `count` entries.
 #[no_mangle]
 pub unsafe extern "C" fn gasnet_getNodeInfo(table: *mut NodeInfo, count: c_int) -> c_int {
+    let entry = |rt: &Runtime, rank| NodeInfo {
+        host: rt.host_of(rank),
+        supernode: rt.nbrhd_of(rank),
+        offset: match rt.primordial_segment(rank) {
+            Some(s) if rt.is_neighbour(rank) => (rt.map_neighbour(rank, s.base, 0) as usize).wrapping_sub(s.base),
+            _ => 0,
+        },
+        reserved: 0,
+    };
+    // SAFETY: the caller's contract.
+    unsafe { fill("gasnet_getNodeInfo", "nodeinfo_table", table, count, entry) }
+}
+
+/// Writes the entries of the first `count` ranks to the client's `table`, of that name. Writes
+/// nothing before initialisation.
+///
+/// # Safety
+/// `table` is null or has `count` entries.
+unsafe fn fill<T>(
+    function: &str,
+    name: &str,
+    table: *mut T,
+    count: c_int,
+    entry: impl Fn(&Runtime, JobRank) -> T,
+) -> c_int {
     let Some(rt) = runtime::try_get().filter(|_| count != 0) else {
         return OK;
     };
     if table.is_null() || count < 0 {
-        complain("gasnet_getNodeInfo", "nodeinfo_table must not be null");
+        complain(
+            function,
+            &format!("{name} must not be null, and numentries not negative"),
+        );
         return ERR_BAD_ARG;
     }
     for rank in (0..(count as u32).min(rt.size)).map(JobRank) {
-        let offset = match rt.primordial_segment(rank) {
-            Some(s) if rt.is_neighbour(rank) => (rt.map_neighbour(rank, s.base, 0) as usize).wrapping_sub(s.base),
-            _ => 0,
-        };
-        let info = NodeInfo {
-            host: rt.host_of(rank),
-            supernode: rt.nbrhd_of(rank),
-            offset,
-            reserved: 0,
-        };
         // SAFETY: `count` entries by contract.
-        unsafe { table.add(rank.index()).write(info) };
+        unsafe { table.add(rank.index()).write(entry(rt, rank)) };
     }
     OK
 }

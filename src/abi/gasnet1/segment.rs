@@ -1,13 +1,12 @@
 //! GASNet-1 queries of segments.
 
 use std::ffi::{c_int, c_void};
+use std::ptr;
 
-use crate::abi::complain;
-use crate::flags::{ERR_BAD_ARG, OK};
-use crate::runtime;
+use super::fill;
+use crate::runtime::{self, Runtime};
 use crate::segment::configuration::is_everything;
 use crate::segment::Bounds;
-use gasnet_conduit::JobRank;
 
 /// The largest segment that this rank may attach. With EVERYTHING, all memory.
 #[no_mangle]
@@ -42,25 +41,23 @@ pub struct SegInfo {
 /// `table` is null or has `count` entries.
 #[no_mangle]
 pub unsafe extern "C" fn gasnet_getSegmentInfo(table: *mut SegInfo, count: c_int) -> c_int {
-    let Some(rt) = runtime::try_get().filter(|_| count != 0) else {
-        return OK;
-    };
-    if table.is_null() || count < 0 {
-        complain(
-            "gasnet_getSegmentInfo",
-            "seginfo_table must not be null, and numentries not negative",
-        );
-        return ERR_BAD_ARG;
-    }
-    for rank in (0..(count as u32).min(rt.size)).map(JobRank) {
-        let (base, size) = if is_everything() {
-            (Bounds::ALL_MEMORY.base, Bounds::ALL_MEMORY.bytes)
+    let entry = |rt: &Runtime, rank| {
+        let segment = if is_everything() {
+            Some(Bounds::ALL_MEMORY)
         } else {
-            rt.primordial_segment(rank).map_or((0, 0), |s| (s.base, s.bytes))
+            rt.primordial_segment(rank)
         };
-        let addr = base as *mut c_void;
-        // SAFETY: `count` entries.
-        unsafe { table.add(rank.index()).write(SegInfo { addr, size }) };
-    }
-    OK
+        segment.map_or(
+            SegInfo {
+                addr: ptr::null_mut(),
+                size: 0,
+            },
+            |s| SegInfo {
+                addr: s.base as *mut c_void,
+                size: s.bytes,
+            },
+        )
+    };
+    // SAFETY: the caller's contract.
+    unsafe { fill("gasnet_getSegmentInfo", "seginfo_table", table, count, entry) }
 }
