@@ -201,46 +201,34 @@ pub extern "C" fn gasnet_try_syncnb(handle: Event) -> c_int {
     gex_Event_Test(handle)
 }
 
-/// Waits for all handles of an array.
-///
-/// # Safety
-/// `handles` is null or has `count` entries.
-#[no_mangle]
-pub unsafe extern "C" fn gasnet_wait_syncnb_all(handles: *mut Event, count: usize) {
-    // SAFETY: the caller's contract.
-    unsafe { gex_Event_WaitAll(handles, count, Flags::NONE) };
+macro_rules! arrays {
+    ($($wait:ident $ex_wait:ident $try:ident $ex_test:ident)*) => {$(
+        /// Waits for all or for some handles of an array.
+        ///
+        /// # Safety
+        /// `handles` is null or has `count` entries.
+        #[no_mangle]
+        pub unsafe extern "C" fn $wait(handles: *mut Event, count: usize) {
+            // SAFETY: the caller's contract.
+            unsafe { $ex_wait(handles, count, Flags::NONE) };
+        }
+
+        /// Polls, then tests for all or for some handles of an array.
+        ///
+        /// # Safety
+        /// `handles` is null or has `count` entries.
+        #[no_mangle]
+        pub unsafe extern "C" fn $try(handles: *mut Event, count: usize) -> c_int {
+            progress::poll(PollScope::All);
+            // SAFETY: the caller's contract.
+            unsafe { $ex_test(handles, count, Flags::NONE) }
+        }
+    )*};
 }
 
-/// Waits for some handle of an array.
-///
-/// # Safety
-/// `handles` is null or has `count` entries.
-#[no_mangle]
-pub unsafe extern "C" fn gasnet_wait_syncnb_some(handles: *mut Event, count: usize) {
-    // SAFETY: the caller's contract.
-    unsafe { gex_Event_WaitSome(handles, count, Flags::NONE) };
-}
-
-/// Polls, then tests for all handles of an array.
-///
-/// # Safety
-/// `handles` is null or has `count` entries.
-#[no_mangle]
-pub unsafe extern "C" fn gasnet_try_syncnb_all(handles: *mut Event, count: usize) -> c_int {
-    progress::poll(PollScope::All);
-    // SAFETY: the caller's contract.
-    unsafe { gex_Event_TestAll(handles, count, Flags::NONE) }
-}
-
-/// Polls, then tests for some handle of an array.
-///
-/// # Safety
-/// `handles` is null or has `count` entries.
-#[no_mangle]
-pub unsafe extern "C" fn gasnet_try_syncnb_some(handles: *mut Event, count: usize) -> c_int {
-    progress::poll(PollScope::All);
-    // SAFETY: the caller's contract.
-    unsafe { gex_Event_TestSome(handles, count, Flags::NONE) }
+arrays! {
+    gasnet_wait_syncnb_all gex_Event_WaitAll gasnet_try_syncnb_all gex_Event_TestAll
+    gasnet_wait_syncnb_some gex_Event_WaitSome gasnet_try_syncnb_some gex_Event_TestSome
 }
 
 macro_rules! sets {
