@@ -74,7 +74,8 @@ fn span(at: *mut u8, bytes: usize) -> Span {
 macro_rules! collectives {
     ($(
         $(#[$doc:meta])*
-        $nb:ident $blocking:ident ($($arg:ident: $type:ty),*; $bytes:ident) $root:expr, |$call:ident, $name:ident| $work:expr;
+        $nb:ident $blocking:ident ($($arg:ident: $type:ty),*; $bytes:ident)
+            $root:expr, |$call:ident, $name:ident| $work:expr;
     )*) => {$(
         $(#[$doc])*
         #[no_mangle]

@@ -18,14 +18,18 @@ macro_rules! functions {
         /// Short request.
         #[export_name = concat!("gasnet_AMRequestShort", $n)]
         pub extern "C" fn short_request(node: Rank, handler: u8 $(, $a: Arg)*) -> c_int {
-            request_short(team(concat!("gasnet_AMRequestShort", $n)), node, handler, Flags::NONE, &[$($a),*])
+            let team = team(concat!("gasnet_AMRequestShort", $n));
+            request_short(team, node, handler, Flags::NONE, &[$($a),*])
         }
 
         /// Medium request.
         #[export_name = concat!("gasnet_AMRequestMedium", $n)]
-        pub extern "C" fn medium_request(node: Rank, handler: u8, source: *const u8, bytes: usize $(, $a: Arg)*) -> c_int {
+        pub extern "C" fn medium_request(
+            node: Rank, handler: u8, source: *const u8, bytes: usize $(, $a: Arg)*
+        ) -> c_int {
+            let team = team(concat!("gasnet_AMRequestMedium", $n));
             let payload = Medium { source, bytes };
-            request_medium(team(concat!("gasnet_AMRequestMedium", $n)), node, handler, payload, LC_NOW, Flags::NONE, &[$($a),*])
+            request_medium(team, node, handler, payload, LC_NOW, Flags::NONE, &[$($a),*])
         }
 
         /// Long request.
@@ -33,8 +37,9 @@ macro_rules! functions {
         pub extern "C" fn long_request(
             node: Rank, handler: u8, source: *const u8, bytes: usize, dest: *mut u8 $(, $a: Arg)*
         ) -> c_int {
+            let team = team(concat!("gasnet_AMRequestLong", $n));
             let payload = Long { source, bytes, destination: dest };
-            request_long(team(concat!("gasnet_AMRequestLong", $n)), node, handler, payload, LC_NOW, Flags::NONE, &[$($a),*])
+            request_long(team, node, handler, payload, LC_NOW, Flags::NONE, &[$($a),*])
         }
 
         /// Long request whose source must stay until the reply. Here it may be reused at return.
