@@ -83,12 +83,10 @@ pub fn request_medium(
     flags: Flags,
     args: &[Arg],
 ) -> c_int {
-    let Medium { source, bytes } = payload;
-    let message = request(tm, rank, AmCategory::Medium, handler, args);
-    inject(
-        &message.with_payload(source, bytes).with_local_completion(lc_opt),
-        flags,
-    )
+    let message = request(tm, rank, AmCategory::Medium, handler, args)
+        .with_payload(payload.source, payload.bytes)
+        .with_local_completion(lc_opt);
+    inject(&message, flags)
 }
 
 /// A Long request.
@@ -102,19 +100,11 @@ pub fn request_long(
     flags: Flags,
     args: &[Arg],
 ) -> c_int {
-    let Long {
-        source,
-        bytes,
-        destination,
-    } = payload;
-    let message = request(tm, rank, AmCategory::Long, handler, args);
-    inject(
-        &message
-            .with_payload(source, bytes)
-            .with_destination(destination)
-            .with_local_completion(lc_opt),
-        flags,
-    )
+    let message = request(tm, rank, AmCategory::Long, handler, args)
+        .with_payload(payload.source, payload.bytes)
+        .with_destination(payload.destination)
+        .with_local_completion(lc_opt);
+    inject(&message, flags)
 }
 
 /// A Short reply.
@@ -142,10 +132,10 @@ pub unsafe fn reply_medium(
     flags: Flags,
     args: &[Arg],
 ) -> c_int {
-    let Medium { source, bytes } = payload;
     // SAFETY: the caller's contract.
-    let message = unsafe { client::reply(token, AmCategory::Medium, handler, args) };
-    let message = message.with_payload(source, bytes).with_local_completion(lc_opt);
+    let message = unsafe { client::reply(token, AmCategory::Medium, handler, args) }
+        .with_payload(payload.source, payload.bytes)
+        .with_local_completion(lc_opt);
     // SAFETY: as above.
     unsafe { inject_reply(token, &message, flags) }
 }
@@ -163,24 +153,13 @@ pub unsafe fn reply_long(
     flags: Flags,
     args: &[Arg],
 ) -> c_int {
-    let Long {
-        source,
-        bytes,
-        destination,
-    } = payload;
     // SAFETY: the caller's contract.
-    let message = unsafe { client::reply(token, AmCategory::Long, handler, args) };
+    let message = unsafe { client::reply(token, AmCategory::Long, handler, args) }
+        .with_payload(payload.source, payload.bytes)
+        .with_destination(payload.destination)
+        .with_local_completion(lc_opt);
     // SAFETY: as above.
-    unsafe {
-        inject_reply(
-            token,
-            &message
-                .with_payload(source, bytes)
-                .with_destination(destination)
-                .with_local_completion(lc_opt),
-            flags,
-        )
-    }
+    unsafe { inject_reply(token, &message, flags) }
 }
 
 macro_rules! functions {
