@@ -15,8 +15,8 @@ use super::pshm::pipeline::{Reader, Source};
 use super::pshm::{Chunk, PshmCall, Readers};
 use crate::types::Rank;
 
-/// The parent in the binomial tree (none at the root) and the children, largest subtree first. Those
-/// of root 0 have the subtrees of the ranks that follow each.
+/// The parent in the binomial tree (none at the root) and the children, largest subtree first. With
+/// root 0, a child's subtree is the ranks that follow it.
 pub fn parent_and_children(rank: u32, root: u32, size: u32) -> (Option<u32>, Vec<u32>) {
     let relative = (rank + size - root) % size;
     let absolute = |relative: u32| (relative + root) % size;

@@ -52,6 +52,14 @@ fn copy_part(chunk: Chunk, part: usize, data: Span, target: Span) {
     }
 }
 
+/// Copies `chunk` of each of `others` to its part of `target`.
+fn copy_all(chunk: Chunk, reader: &Reader, target: &Parts, others: &[u32]) {
+    for &from in others {
+        let part = target.part(from).part(chunk.offset, chunk.bytes);
+        part.copy_from(reader.of(from as usize, chunk));
+    }
+}
+
 /// Whether `chunk` intersects part number `part`, of parts of `bytes` bytes.
 fn has_part(chunk: Chunk, part: usize, bytes: usize) -> bool {
     chunk.offset < (part + 1) * bytes && chunk.offset + chunk.bytes > part * bytes
@@ -76,12 +84,7 @@ pub fn to_one(
             (Some(pshm_call), Some(target)) => {
                 target.part(root.0).copy_from(source);
                 let others: Vec<u32> = (0..call.size()).filter(|&rank| rank != root.0).collect();
-                let visit = |chunk: Chunk, reader: &Reader| {
-                    for &from in &others {
-                        let part = target.part(from).part(chunk.offset, chunk.bytes);
-                        part.copy_from(reader.of(from as usize, chunk));
-                    }
-                };
+                let visit = |chunk: Chunk, reader: &Reader| copy_all(chunk, reader, &target, &others);
                 pshm_call
                     .consume(others.iter().map(|&rank| rank as usize).collect(), |_| true, visit)
                     .await;
@@ -157,12 +160,7 @@ pub fn to_all(call: Call, target: Parts, source: Span) -> impl Future<Output = (
             (Some(pshm_call), target) => {
                 target.part(call.rank()).copy_from(source);
                 let others: Vec<u32> = (0..call.size()).filter(|&rank| rank != call.rank()).collect();
-                let visit = |chunk: Chunk, reader: &Reader| {
-                    for &from in &others {
-                        let part = target.part(from).part(chunk.offset, chunk.bytes);
-                        part.copy_from(reader.of(from as usize, chunk));
-                    }
-                };
+                let visit = |chunk: Chunk, reader: &Reader| copy_all(chunk, reader, &target, &others);
                 let from = others.iter().map(|&rank| rank as usize).collect();
                 pshm_call
                     .exchange(Source::stable(source, Readers::All), from, |_| true, visit)
