@@ -5,6 +5,7 @@ use std::ffi::c_void;
 
 use super::p2p::Span;
 use crate::thread;
+use gasnet_conduit::atomic_codes as codes;
 
 /// `gex_Coll_ReduceFn_t`.
 pub type UserFn = unsafe extern "C-unwind" fn(*const c_void, *mut c_void, usize, *const c_void);
@@ -124,9 +125,7 @@ impl Operator {
 }
 
 fn size_of_type(dt: u32) -> Option<usize> {
-    [(1, 4), (2, 4), (4, 8), (8, 8), (16, 4), (32, 8)]
-        .into_iter()
-        .find_map(|(bit, size)| (bit == dt).then_some(size))
+    (codes::operations(dt) != 0).then(|| codes::bytes(dt))
 }
 
 fn each<T: Copy>(left: *const u8, right: *const u8, out: *mut u8, count: usize, op: impl Fn(T, T) -> T) {
