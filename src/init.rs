@@ -2,6 +2,7 @@
 //! place that knows every level.
 
 use std::ffi::CString;
+use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::OnceLock;
 
@@ -35,7 +36,8 @@ use gasnet_conduit::{
     Segments, StartInfo, Stop, Upcalls,
 };
 use gasnet_job::{self as job, Count, Job, Library, Nbrhd, StartOptions};
-use gasnet_sys::{mem, membarrier};
+use gasnet_sys::mem::{self, AnonMemory};
+use gasnet_sys::membarrier;
 
 /// Why initialisation failed: a message for the user, which is empty when another rank prints it.
 #[derive(Debug)]
@@ -419,6 +421,25 @@ fn set_wait_mode(config: &Config, job: &Job) {
     );
 }
 
+/// Maps the first `bytes` of memory that ranks share, after `leader` has given it that size; the
+/// error of the others if that fails is `why`. Collective.
+fn map_common(job: &Job, memory: &AnonMemory, leader: u32, bytes: usize, why: &str) -> io::Result<usize> {
+    let sized = if job.rank() == leader {
+        memory.resize(bytes).map(|()| {
+            memory.seal();
+        })
+    } else {
+        Ok(())
+    };
+    // The others map it after this.
+    let all = job.exchange(&[u8::from(sized.is_ok())]);
+    sized?;
+    if all[leader as usize] == 0 {
+        return Err(io::Error::other(why));
+    }
+    mem::map_shared(memory.fd(), bytes, None)
+}
+
 fn map_comm(config: &Config, job: &'static Job, nbrhd: &Nbrhd) -> Result<Comm, InitError> {
     let ranks = nbrhd.count() as usize;
     let ring = config.get(&config::PSHM_RING_SIZE) as usize;
@@ -427,24 +448,8 @@ fn map_comm(config: &Config, job: &'static Job, nbrhd: &Nbrhd) -> Result<Comm, I
         config.get(&config::PSHM_COLL_TEAMS),
     );
     let layout = Layout::new(ranks, ring, depth as usize, teams as usize);
-    let leads = job.rank() == nbrhd.first();
-    let sized = if leads {
-        job.comm_memory().resize(layout.bytes()).map(|()| {
-            job.comm_memory().seal();
-        })
-    } else {
-        Ok(())
-    };
-    let ok = job.exchange(&[u8::from(sized.is_ok())])[nbrhd.first() as usize] != 0;
-    let mapped = sized.and_then(|()| {
-        if ok {
-            mem::map_shared(job.comm_memory().fd(), layout.bytes(), None)
-        } else {
-            Err(std::io::Error::other(
-                "the leader of the neighbourhood could not create it",
-            ))
-        }
-    });
+    let why = "the leader of the neighbourhood could not create it";
+    let mapped = map_common(job, job.comm_memory(), nbrhd.first(), layout.bytes(), why);
     // One rank prints the error, which is probably the same on all; the others exit silently.
     let all = job.exchange(&[u8::from(mapped.is_ok())]);
     if let Some(first) = all.iter().position(|&ok| ok == 0) {
@@ -541,24 +546,9 @@ fn start_conduit(
 
 /// See [`StartInfo::host_memory`].
 fn map_host_memory(job: &Job, bytes: usize) -> Result<*mut u8, String> {
-    let memory = job.host_memory();
-    let leads = job.host().first() == Some(&job.rank());
-    let sized = if leads {
-        memory.resize(bytes).map(|()| {
-            memory.seal();
-        })
-    } else {
-        Ok(())
-    };
-    // The others map it after this.
-    let all = job.exchange(&[u8::from(sized.is_ok())]);
-    let mapped = sized.and_then(|()| {
-        if job.host().iter().all(|&rank| all[rank as usize] != 0) {
-            mem::map_shared(memory.fd(), bytes, None)
-        } else {
-            Err(std::io::Error::other("the first rank of the host could not create it"))
-        }
-    });
+    let leader = job.host().first().copied().unwrap_or(job.rank());
+    let why = "the first rank of the host could not create it";
+    let mapped = map_common(job, job.host_memory(), leader, bytes, why);
     mapped.map(|base| base as *mut u8).map_err(|why| {
         let host = job.host_of(job.rank());
         format!("cannot map {bytes} bytes of memory that the ranks of host {host} share: {why}.")
