@@ -87,16 +87,12 @@ impl Layout {
         self.coll_buffers.div_ceil(COLL_BUFFERS_PER_STAGING)
     }
 
-    const fn units(&self, class: Class) -> usize {
+    /// Units of a ring of `class`.
+    pub const fn ring_units(&self, class: Class) -> usize {
         match class {
             Class::Request => self.request_units,
             Class::Reply => self.reply_units,
         }
-    }
-
-    /// Units of a ring of `class`.
-    pub const fn ring_units(&self, class: Class) -> usize {
-        self.units(class)
     }
 
     /// 64-bit words of a rank's pending mask for one class: one bit per sender.
@@ -185,7 +181,7 @@ mod tests {
                 for class in [Class::Request, Class::Reply] {
                     regions.push((l.pending_mask(r, class), l.pending_words() * 8));
                     for s in 0..ranks.min(20) {
-                        regions.push((l.ring(r, s, class), ring_bytes(l.units(class))));
+                        regions.push((l.ring(r, s, class), ring_bytes(l.ring_units(class))));
                     }
                     regions.push((l.blocks(r, class), blocks_bytes(4, MAX_MEDIUM)));
                 }
