@@ -165,23 +165,13 @@ pub fn start(config: &Config, job: &Job, about: fmt::Arguments<'_>) -> Result<()
     FLUSH.store(config.get(&config::TRACEFLUSH), Ordering::Relaxed);
     RANK.store(job.rank(), Ordering::Relaxed);
     let began = agree_on_epoch(job);
-    if let Some(pattern) = trace {
-        open(
-            &TRACE,
-            "GASNET_TRACEFILE",
-            &pattern,
-            job,
-            &config.get(&config::TRACENODES),
-        )?;
-    }
-    if let Some(pattern) = stats {
-        open(
-            &STATS,
-            "GASNET_STATSFILE",
-            &pattern,
-            job,
-            &config.get(&config::STATSNODES),
-        )?;
+    for (place, variable, pattern, ranks) in [
+        (&TRACE, "GASNET_TRACEFILE", trace, &config::TRACENODES),
+        (&STATS, "GASNET_STATSFILE", stats, &config::STATSNODES),
+    ] {
+        if let Some(pattern) = pattern {
+            open(place, variable, &pattern, job, &config.get(ranks))?;
+        }
     }
     gasnet_tools::fatal::set_note(write_end_reason);
     gasnet_tools::backtrace::set_copy(backtrace_line);
