@@ -6,42 +6,25 @@ use std::ptr;
 
 use crate::mem;
 
+/// Names of constants of the C library, with their values.
+macro_rules! names {
+    ($($name:ident)*) => {
+        &[$((
+            match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => panic!("a name has no NUL"),
+            },
+            libc::$name,
+        )),*]
+    };
+}
+
 /// The signals that have names; of several names for one number, the usual one comes first.
-const NAMES: &[(&CStr, i32)] = &[
-    (c"SIGHUP", libc::SIGHUP),
-    (c"SIGINT", libc::SIGINT),
-    (c"SIGQUIT", libc::SIGQUIT),
-    (c"SIGILL", libc::SIGILL),
-    (c"SIGTRAP", libc::SIGTRAP),
-    (c"SIGABRT", libc::SIGABRT),
-    (c"SIGIOT", libc::SIGABRT),
-    (c"SIGBUS", libc::SIGBUS),
-    (c"SIGFPE", libc::SIGFPE),
-    (c"SIGKILL", libc::SIGKILL),
-    (c"SIGUSR1", libc::SIGUSR1),
-    (c"SIGSEGV", libc::SIGSEGV),
-    (c"SIGUSR2", libc::SIGUSR2),
-    (c"SIGPIPE", libc::SIGPIPE),
-    (c"SIGALRM", libc::SIGALRM),
-    (c"SIGTERM", libc::SIGTERM),
-    (c"SIGCHLD", libc::SIGCHLD),
-    (c"SIGCONT", libc::SIGCONT),
-    (c"SIGSTOP", libc::SIGSTOP),
-    (c"SIGTSTP", libc::SIGTSTP),
-    (c"SIGTTIN", libc::SIGTTIN),
-    (c"SIGTTOU", libc::SIGTTOU),
-    (c"SIGURG", libc::SIGURG),
-    (c"SIGXCPU", libc::SIGXCPU),
-    (c"SIGXFSZ", libc::SIGXFSZ),
-    (c"SIGVTALRM", libc::SIGVTALRM),
-    (c"SIGPROF", libc::SIGPROF),
-    (c"SIGWINCH", libc::SIGWINCH),
-    (c"SIGIO", libc::SIGIO),
-    (c"SIGPOLL", libc::SIGIO),
-    (c"SIGSYS", libc::SIGSYS),
-    (c"SIGSTKFLT", libc::SIGSTKFLT),
-    (c"SIGPWR", libc::SIGPWR),
-];
+const NAMES: &[(&CStr, i32)] = names! {
+    SIGHUP SIGINT SIGQUIT SIGILL SIGTRAP SIGABRT SIGIOT SIGBUS SIGFPE SIGKILL SIGUSR1 SIGSEGV SIGUSR2 SIGPIPE
+    SIGALRM SIGTERM SIGCHLD SIGCONT SIGSTOP SIGTSTP SIGTTIN SIGTTOU SIGURG SIGXCPU SIGXFSZ SIGVTALRM SIGPROF
+    SIGWINCH SIGIO SIGPOLL SIGSYS SIGSTKFLT SIGPWR
+};
 
 /// The name of a signal, such as `SIGINT`; none for a number without a name. Async-signal-safe.
 pub fn name(signal: i32) -> Option<&'static str> {
@@ -110,10 +93,7 @@ pub fn handle(signal: i32, handler: Handler, blocked: &[i32]) {
     let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     action.sa_sigaction = handler as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
-    for &other in blocked {
-        // SAFETY: the set is inside a valid structure.
-        unsafe { libc::sigaddset(&raw mut action.sa_mask, other) };
-    }
+    action.sa_mask = set_of(blocked);
     restore(signal, &action);
 }
 
@@ -177,20 +157,31 @@ pub const FAULTS: [i32; 7] = [
     libc::SIGTRAP,
 ];
 
+/// These signals. Async-signal-safe.
+fn set_of(signals: &[i32]) -> libc::sigset_t {
+    let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: the set is writable.
+    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    for &signal in signals {
+        // SAFETY: the set is initialised.
+        unsafe { libc::sigaddset(set.as_mut_ptr(), signal) };
+    }
+    // SAFETY: zeroed memory is a valid set.
+    unsafe { set.assume_init() }
+}
+
 /// Blocks all signals but those of faults in this thread; returns its previous mask.
 pub fn block_all() -> Mask {
-    let mut all = MaybeUninit::<libc::sigset_t>::zeroed();
-    let mut old = MaybeUninit::<libc::sigset_t>::zeroed();
+    let before = mask();
+    let mut all = set_of(&[]);
     // SAFETY: the set is writable.
-    unsafe { libc::sigfillset(all.as_mut_ptr()) };
+    unsafe { libc::sigfillset(&raw mut all) };
     for fault in FAULTS {
         // SAFETY: the set is initialised.
-        unsafe { libc::sigdelset(all.as_mut_ptr(), fault) };
+        unsafe { libc::sigdelset(&raw mut all, fault) };
     }
-    // SAFETY: both sets are valid.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr()) };
-    // SAFETY: zeroed memory is a valid set, and the call has filled it.
-    Mask(unsafe { old.assume_init() })
+    set_mask(&Mask(all));
+    before
 }
 
 /// The signal mask of this thread.
@@ -211,24 +202,13 @@ pub fn set_mask(mask: &Mask) {
 
 /// Unblocks `signals` in this thread. Async-signal-safe.
 pub fn unblock(signals: &[i32]) {
-    let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
-    // SAFETY: the set is writable.
-    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
-    for &signal in signals {
-        // SAFETY: the set is initialised.
-        unsafe { libc::sigaddset(set.as_mut_ptr(), signal) };
-    }
-    // SAFETY: the set is initialised.
-    unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), ptr::null_mut()) };
+    // SAFETY: the set is valid.
+    unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &set_of(signals), ptr::null_mut()) };
 }
 
 /// Unblocks all signals in this thread.
 pub fn unblock_all() {
-    let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
-    // SAFETY: the set is writable.
-    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
-    // SAFETY: the set is initialised.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, set.as_ptr(), ptr::null_mut()) };
+    set_mask(&Mask(set_of(&[])));
 }
 
 /// Sends a signal to this thread. Async-signal-safe.
