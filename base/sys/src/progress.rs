@@ -1,6 +1,7 @@
 //! Whether a process can run: what `/proc` shows of its threads.
 
 use std::ffi::{CStr, CString};
+use std::fs::DirEntry;
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
@@ -18,13 +19,21 @@ pub struct RunTimes {
     pub is_runnable: bool,
 }
 
+fn threads(pid: Pid) -> impl Iterator<Item = DirEntry> {
+    let folder = std::fs::read_dir(format!("/proc/{pid}/task"));
+    folder.into_iter().flatten().flatten()
+}
+
+/// Reads the beginning of a file of `/proc`; empty if there is none. Async-signal-safe.
+fn beginning<'a>(path: &CStr, text: &'a mut [u8]) -> &'a [u8] {
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    let length = file.and_then(|file| rustix::io::read(&file, &mut *text));
+    &text[..length.unwrap_or(0)]
+}
+
 /// The times of a process; zero if the kernel does not count them.
 pub fn run_times(pid: Pid) -> RunTimes {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let numbers = threads.filter_map(|thread| thread.file_name().to_str()?.parse::<Pid>().ok());
+    let numbers = threads(pid).filter_map(|thread| thread.file_name().to_str()?.parse::<Pid>().ok());
     let own = RunTimes {
         ran: processor_time(pid),
         ..RunTimes::default()
@@ -42,11 +51,7 @@ pub fn run_times(pid: Pid) -> RunTimes {
 
 /// Whether a process has children.
 pub fn has_children(pid: Pid) -> bool {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    threads
+    threads(pid)
         .map(|thread| std::fs::read(thread.path().join("children")))
         .any(|children| children.is_ok_and(|children| !children.is_empty()))
 }
@@ -64,12 +69,9 @@ fn processor_time(pid: Pid) -> Duration {
 /// Time in nanoseconds in which the main thread of this process waited for a processor; 0 if the
 /// kernel does not count it. Async-signal-safe.
 pub fn own_queued_ns() -> u64 {
-    let mut text = [0; 64];
-    let file = rustix::fs::open(c"/proc/self/schedstat", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-    let Ok(length) = file.and_then(|file| rustix::io::read(&file, &mut text)) else {
-        return 0;
-    };
-    let mut numbers = text[..length].split(|&byte| byte == b' ');
+    let mut room = [0; 64];
+    let text = beginning(c"/proc/self/schedstat", &mut room);
+    let mut numbers = text.split(|&byte| byte == b' ');
     let digits = numbers.nth(1).unwrap_or_default();
     digits.iter().fold(0, |sum: u64, digit| {
         sum.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0')))
@@ -100,13 +102,10 @@ pub fn is_own_traced() -> bool {
 fn has_tracer(path: &CStr) -> bool {
     const FIELD: &[u8] = b"TracerPid:\t";
     // The field is the eighth line, and names are short.
-    let mut text = [0; 1024];
-    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-    let Ok(length) = file.and_then(|file| rustix::io::read(&file, &mut text)) else {
-        return false;
-    };
-    let at = text[..length].windows(FIELD.len()).position(|part| part == FIELD);
-    at.and_then(|at| text[..length].get(at + FIELD.len()))
+    let mut room = [0; 1024];
+    let text = beginning(path, &mut room);
+    let at = text.windows(FIELD.len()).position(|part| part == FIELD);
+    at.and_then(|at| text.get(at + FIELD.len()))
         .is_some_and(|&digit| digit != b'0')
 }
 
