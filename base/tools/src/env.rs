@@ -60,11 +60,6 @@ pub fn shown_elsewhere<'a>(names: impl IntoIterator<Item = &'a str>) {
     gasnet_sys::lock(&SHOWN).extend(names.into_iter().map(str::to_owned));
 }
 
-/// An integer setting as reported.
-pub fn show_int(value: i64, is_memory_size: bool) -> String {
-    number::format_int(value, is_memory_size)
-}
-
 /// A yes/no setting as reported.
 pub fn show_bool(value: bool) -> &'static str {
     if value {
@@ -127,7 +122,7 @@ pub fn int(name: &str, default: i64, default_unit: u64) -> i64 {
             });
             Ok(value)
         },
-        |v| show_int(v, default_unit != 0),
+        |v| number::format_int(v, default_unit != 0),
     )
 }
 

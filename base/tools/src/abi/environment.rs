@@ -99,7 +99,7 @@ pub extern "C" fn gasnett_verboseenv() -> c_int {
 /// Prints an integer setting if reporting is on.
 #[no_mangle]
 pub extern "C" fn gasnett_envint_display(key: *const c_char, val: i64, is_dflt: c_int, is_mem_size: c_int) {
-    env::display(&text(key), &env::show_int(val, is_mem_size != 0), is_dflt != 0);
+    env::display(&text(key), &number::format_int(val, is_mem_size != 0), is_dflt != 0);
 }
 
 /// Prints a text setting if reporting is on.
