@@ -24,10 +24,12 @@ use crate::types::Location;
 use gasnet_conduit::{Busy, Class, JobRank};
 use gasnet_sys::atomic::Mutex;
 
-/// Messages of which part has arrived, by sender and identifier: bytes of data, and the head with
-/// the number of those that belong to it.
+/// Bytes of data that have arrived of a message, and its head with the number of all of them.
+type Partial<H> = (u64, Option<(u64, H)>);
+
+/// Messages of which part has arrived, by sender and identifier.
 #[derive(Debug)]
-pub struct Partials<H>(BTreeMap<(JobRank, u64), (u64, Option<(u64, H)>)>);
+pub struct Partials<H>(BTreeMap<(JobRank, u64), Partial<H>>);
 
 /// Parts have more bytes together than their head states, or two heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,9 +40,7 @@ pub type Completed<H> = Result<Option<H>, Contradiction>;
 
 impl<H: Copy> Partials<H> {
     /// None.
-    pub const fn new() -> Self {
-        Self(BTreeMap::new())
-    }
+    pub const NONE: Self = Self(BTreeMap::new());
 
     /// The head of a message with `total` bytes of data has arrived.
     pub fn head(&mut self, key: (JobRank, u64), total: u64, head: H) -> Completed<H> {
@@ -73,7 +73,7 @@ impl<H: Copy> Partials<H> {
     }
 }
 
-static PARTIAL_LONGS: Mutex<Partials<(Head, Class)>> = Mutex::new(Partials::new());
+static PARTIAL_LONGS: Mutex<Partials<(Head, Class)>> = Mutex::new(Partials::NONE);
 
 /// Whether `message` must be segmented.
 #[inline]
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_message_is_complete_when_all_is_there_in_any_order() {
-        let mut partials = Partials::new();
+        let mut partials = Partials::NONE;
         for id in 0..4 {
             let key = (JobRank(3), id);
             if id % 2 == 0 {

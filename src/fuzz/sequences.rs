@@ -103,7 +103,7 @@ pub fn p2p(mut bytes: &[u8]) {
 
 /// The messages of puts with peer completion, and how many bytes of them arrive.
 pub fn vis_peers(mut bytes: &[u8]) {
-    let mut puts = Partials::new();
+    let mut puts = Partials::NONE;
     while !bytes.is_empty() {
         let (step, rank) = (number(&mut bytes, 1), number(&mut bytes, 1) as u32 % 2);
         let ready = if step % 2 == 0 {
@@ -156,7 +156,7 @@ pub fn medium(mut bytes: &[u8]) {
 
 /// Heads and data of Longs in segments.
 pub fn longs(mut bytes: &[u8]) {
-    let mut partials = Partials::new();
+    let mut partials = Partials::NONE;
     while !bytes.is_empty() {
         let (step, id) = (number(&mut bytes, 1), number(&mut bytes, 1) % 4);
         let complete = if step % 2 == 0 {

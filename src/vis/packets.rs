@@ -262,7 +262,7 @@ impl Packets {
         let data = self.made.as_mut_ptr().wrapping_add(self.encoded);
         // SAFETY: `fill` left room for the data in a packet; the client answers for the local side.
         local.take(self.data, |row, before| unsafe {
-            mapped::gather(data.wrapping_add(before), row)
+            mapped::gather(data.wrapping_add(before), row);
         });
         self.at = (remote.position(), local.position());
     }
@@ -462,7 +462,7 @@ pub fn on_data(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) ->
     // SAFETY: the client keeps its side until completion, which is now at the earliest; the data is
     // in the message.
     local.take(bytes, |row, before| unsafe {
-        mapped::scatter(row, payload.wrapping_add(before))
+        mapped::scatter(row, payload.wrapping_add(before));
     });
     pending.op.complete(Category::Get);
     true

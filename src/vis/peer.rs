@@ -58,7 +58,7 @@ pub struct Awaited {
 }
 
 /// Puts that have not arrived completely.
-static ARRIVING: Mutex<Partials<Awaited>> = Mutex::new(Partials::new());
+static ARRIVING: Mutex<Partials<Awaited>> = Mutex::new(Partials::NONE);
 
 fn run(ready: Completed<Awaited>) -> bool {
     if let Ok(Some(mut a)) = ready {
