@@ -182,7 +182,7 @@ fn operations(abilities: Abilities, atomics_by_messages: Option<&str>, info: &In
 }
 
 fn wait_text(endpoint: &Endpoint) -> String {
-    match endpoint.wake_fd() {
+    match endpoint.wake {
         Some(_) => "descriptor (FI_WAIT_FD)".into(),
         None => "none: waiting ranks poll".into(),
     }

@@ -166,7 +166,7 @@ impl Network for Net {
             rma: has_rma.then_some(self.rma() as &dyn Rma),
             put_notify: has_rma.then_some(self as &dyn PutNotify),
             atomics: (self.selected().atomics != 0).then_some(self as &dyn Atomics),
-            wake: self.link().endpoint.wake_fd().map(|_| self as &dyn Wake),
+            wake: self.link().endpoint.wake.map(|_| self as &dyn Wake),
             ..Abilities::default()
         }
     }

@@ -5,11 +5,11 @@ use gasnet_conduit::Wake;
 
 impl Wake for Net {
     fn fd(&self) -> i32 {
-        self.link().endpoint.wake_fd().unwrap_or(-1)
+        self.link().endpoint.wake.unwrap_or(-1)
     }
 
     fn devices(&self) -> Vec<String> {
-        vec![self.link().endpoint.device()]
+        vec![self.link().endpoint.info().domain()]
     }
 
     fn arm(&self) -> bool {

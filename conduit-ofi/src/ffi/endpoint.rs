@@ -63,12 +63,9 @@ impl<T> Object<T> {
     /// The result of a function that stores a new object.
     fn open(what: &str, open: impl FnOnce(*mut *mut T) -> i32) -> Result<Self, String> {
         let mut object = ptr::null_mut();
-        match Errno::check(open(&raw mut object) as isize) {
-            Ok(_) => NonNull::new(object)
-                .map(Self)
-                .ok_or_else(|| format!("{what}: no object")),
-            Err(why) => Err(format!("{what}: {}", why.text())),
-        }
+        Errno::check_call(what, open(&raw mut object) as isize)?;
+        let object = NonNull::new(object).map(Self);
+        object.ok_or_else(|| format!("{what}: no object"))
     }
 
     pub(super) const fn as_ptr(&self) -> *mut T {
@@ -88,8 +85,21 @@ impl<T> Drop for Object<T> {
     }
 }
 
-/// Held during all calls of a provider that no two threads may call at once.
-pub(super) type Gate = Option<Arc<Mutex<()>>>;
+/// A lock that is held during all calls of a provider that no two threads may call at once.
+#[derive(Clone)]
+pub(super) struct Gate(Option<Arc<Mutex<()>>>);
+
+/// A thread inside the provider: alone if there is a lock, and not cancellable.
+type Entered<'a> = (Option<MutexGuard<'a, ()>>, cancel::Disabled);
+
+impl Gate {
+    /// Around calls of the provider, which may be system calls.
+    #[inline]
+    pub(super) fn enter(&self) -> Entered<'_> {
+        let whole = cancel::disable();
+        (self.0.as_deref().map(lock), whole)
+    }
+}
 
 /// An endpoint. Its calls may be made from any thread.
 pub struct Endpoint {
@@ -100,9 +110,9 @@ pub struct Endpoint {
     domain: Object<abi::fid_domain>,
     fabric: Object<abi::fid_fabric>,
     info: Info,
-    gate: Gate,
-    /// The wake-up descriptor of the queue.
-    wake: Option<RawFd>,
+    pub(super) gate: Gate,
+    /// The descriptor that is readable when the queue has something, if the provider has one.
+    pub wake: Option<RawFd>,
 }
 
 // SAFETY: the provider is thread-safe, or `gate` admits one thread.
@@ -123,9 +133,6 @@ macro_rules! call {
         }
     }};
 }
-
-/// A thread inside the provider: alone if there is a gate, and not cancellable.
-pub(super) type Entered<'a> = (Option<MutexGuard<'a, ()>>, cancel::Disabled);
 
 /// Use of an endpoint by the threads of this process.
 #[derive(Clone, Copy, Debug)]
@@ -168,7 +175,7 @@ impl Endpoint {
         let ep = Object::<abi::fid_ep>::open("fi_endpoint", |ep| {
             call!(domain, ops.endpoint(record, ep, ptr::null_mut())) as i32
         })?;
-        let gate = (threads.are_several && !info.is_thread_safe()).then(Arc::default);
+        let gate = Gate((threads.are_several && !info.is_thread_safe()).then(Arc::default));
         let endpoint = Self {
             ep: ManuallyDrop::new(ep),
             cq,
@@ -211,10 +218,7 @@ impl Endpoint {
     }
 
     fn enable(&self, minimum: Minimum) -> Result<(), String> {
-        let check = |what: &str, code: i32| match Errno::check(code as isize) {
-            Ok(_) => Ok(()),
-            Err(why) => Err(format!("{what}: {}", why.text())),
-        };
+        let check = |call: &str, code: i32| Errno::check_call(call, code as isize);
         let (transmit, receive) = (super::bits::SEND, super::bits::RECV);
         // SAFETY: fi_ep_bind(3): live objects.
         let bind = |fid, flags| unsafe {
@@ -251,13 +255,6 @@ impl Endpoint {
         unsafe { ManuallyDrop::drop(&mut self.ep) };
     }
 
-    /// Around calls of the provider, which may be system calls.
-    #[inline]
-    pub(super) fn enter(&self) -> Entered<'_> {
-        let whole = cancel::disable();
-        (self.gate.as_deref().map(lock), whole)
-    }
-
     /// The record of the provider.
     pub fn info(&self) -> &Info {
         &self.info
@@ -268,7 +265,7 @@ impl Endpoint {
         let mut name = vec![0; 1024];
         let mut bytes = name.len();
         let code = call!(self.ep, cm.getname(name.as_mut_ptr().cast(), &raw mut bytes));
-        Errno::check(code).map_err(|why| format!("fi_getname: {}", why.text()))?;
+        Errno::check_call("fi_getname", code)?;
         name.truncate(bytes);
         Ok(name)
     }
@@ -285,7 +282,7 @@ impl Endpoint {
             1
         };
         for (index, (names, numbers)) in names.chunks(step * length).zip(numbers.chunks_mut(step)).enumerate() {
-            let _gate = self.enter();
+            let _gate = self.gate.enter();
             let (name, count) = (names.as_ptr().cast(), numbers.len());
             let code = call!(
                 self.av,
@@ -323,7 +320,7 @@ impl Endpoint {
         access: u64,
     ) -> Result<Region, Errno> {
         self.with_key(|key| {
-            let _gate = self.enter();
+            let _gate = self.gate.enter();
             let request = hmem::Request {
                 memory,
                 device,
@@ -360,7 +357,7 @@ impl Endpoint {
     }
 
     fn register_as(&self, base: usize, bytes: usize, access: u64, key: u64) -> Result<Region, Errno> {
-        let _gate = self.enter();
+        let _gate = self.gate.enter();
         let mut region = ptr::null_mut();
         let context = ptr::null_mut();
         let base = base as *const c_void;
@@ -375,7 +372,7 @@ impl Endpoint {
 
     /// Makes a number of a long key, which [`Endpoint::unmap_key`] frees.
     pub fn map_key(&self, base: u64, key: &mut [u8]) -> Result<u64, Errno> {
-        let _gate = self.enter();
+        let _gate = self.gate.enter();
         let mut number = 0;
         let mut arguments = abi::fi_mr_map_raw {
             flags: 0,
@@ -397,7 +394,7 @@ impl Endpoint {
 
     /// Reverts [`Endpoint::map_key`].
     pub fn unmap_key(&self, mut key: u64) {
-        let _gate = self.enter();
+        let _gate = self.gate.enter();
         // SAFETY: fi_mr(3): the argument of this command. A failure leaves the number in use.
         unsafe { super::control(self.domain.fid(), abi::FI_UNMAP_KEY as i32, (&raw mut key).cast()) };
     }
@@ -408,7 +405,7 @@ impl Endpoint {
     /// # Safety
     /// Buffer and context are the provider's until a completion says otherwise.
     pub unsafe fn receive(&self, buffer: Source, many: bool, context: *mut c_void) -> Result<(), Errno> {
-        let _gate = self.enter();
+        let _gate = self.gate.enter();
         let mut descriptor = buffer.descriptor;
         let vector = libc::iovec {
             iov_base: buffer.address as *mut c_void,
@@ -429,7 +426,7 @@ impl Endpoint {
     /// Sends a message whose bytes are free at return; no completion follows.
     #[inline]
     pub fn inject(&self, message: &[u8], peer: u64) -> Result<(), Errno> {
-        let _gate = self.enter();
+        let _gate = self.gate.enter();
         let code = call!(self.ep, msg.inject(message.as_ptr().cast(), message.len(), peer));
         Errno::check(code).map(|_| ())
     }
@@ -440,7 +437,7 @@ impl Endpoint {
     /// Its bytes and the context are the provider's until completion.
     #[inline]
     pub unsafe fn send(&self, message: Source, peer: u64, context: *mut c_void) -> Result<(), Errno> {
-        let _gate = self.enter();
+        let _gate = self.gate.enter();
         let (address, descriptor) = (message.address as *const c_void, message.descriptor);
         let code = call!(self.ep, msg.send(address, message.bytes, descriptor, peer, context));
         Errno::check(code).map(|_| ())
@@ -458,10 +455,10 @@ impl Endpoint {
         context: *mut c_void,
         delivery: Delivery,
     ) -> Result<(), Errno> {
-        let call = RmaCall::new(from, to);
-        let message = call.message(context, delivery.data);
-        let _gate = self.enter();
-        Errno::check(call!(self.ep, rma.writemsg(&raw const message, delivery.flags))).map(|_| ())
+        with_message(from, to, context, delivery.data, |message| {
+            let _gate = self.gate.enter();
+            Errno::check(call!(self.ep, rma.writemsg(message, delivery.flags))).map(|_| ())
+        })
     }
 
     /// Reads memory of a peer.
@@ -470,11 +467,10 @@ impl Endpoint {
     /// The destination and the context are the provider's until completion.
     #[inline]
     pub unsafe fn read(&self, to: Source, from: Remote, context: *mut c_void) -> Result<(), Errno> {
-        let call = RmaCall::new(to, from);
-        let message = call.message(context, 0);
-        let _gate = self.enter();
-        let flags = super::bits::COMPLETION;
-        Errno::check(call!(self.ep, rma.readmsg(&raw const message, flags))).map(|_| ())
+        with_message(to, from, context, 0, |message| {
+            let _gate = self.gate.enter();
+            Errno::check(call!(self.ep, rma.readmsg(message, super::bits::COMPLETION))).map(|_| ())
+        })
     }
 
     /// Whether an atomic that fetches is supported.
@@ -506,7 +502,7 @@ impl Endpoint {
         let (value, descriptor) = (local.address as *const c_void, local.descriptor);
         let result = (local.address + ATOMIC_RESULT) as *mut c_void;
         let Remote { peer, address, key } = target;
-        let _gate = self.enter();
+        let _gate = self.gate.enter();
         let code = if op == abi::FI_CSWAP {
             let expected = (local.address + local.bytes) as *const c_void;
             call!(
@@ -529,68 +525,49 @@ impl Endpoint {
     /// progress. [`Errno::AGAIN`]: there is none.
     #[inline]
     pub fn completions<'a>(&self, room: &'a mut [MaybeUninit<Completion>]) -> Result<&'a mut [Completion], Errno> {
-        let _gate = self.enter();
+        let _gate = self.gate.enter();
         let count = Errno::check(call!(self.cq, ops.read(room.as_mut_ptr().cast(), room.len())))?;
         let (taken, _) = room.split_at_mut(count.min(room.len()));
         // SAFETY: the provider has written as many as it returned.
         Ok(unsafe { &mut *(ptr::from_mut(taken) as *mut [Completion]) })
     }
 
-    /// Name of its domain.
-    pub fn device(&self) -> String {
-        self.info.domain()
-    }
-
-    /// The descriptor that is readable when the queue has something, if the provider has one.
-    pub fn wake_fd(&self) -> Option<RawFd> {
-        self.wake
-    }
-
-    /// Whether a thread may sleep on that descriptor now. If not, the queue has something.
+    /// Whether a thread may sleep on the wake-up descriptor now. If not, the queue has something.
     pub fn may_sleep(&self) -> bool {
-        let _gate = self.enter();
+        let _gate = self.gate.enter();
         let mut queue = self.cq.fid();
         call!(self.fabric, ops.trywait(&raw mut queue, 1)) == 0
     }
 }
 
-/// The vectors of a call of RMA, which its message refers to.
-struct RmaCall {
-    local: libc::iovec,
-    descriptor: *mut c_void,
-    remote: abi::fi_rma_iov,
-    peer: u64,
-}
-
-impl RmaCall {
-    #[inline]
-    fn new(local: Source, remote: Remote) -> Self {
-        Self {
-            local: libc::iovec {
-                iov_base: local.address as *mut c_void,
-                iov_len: local.bytes,
-            },
-            descriptor: local.descriptor,
-            remote: abi::fi_rma_iov {
-                addr: remote.address,
-                len: local.bytes,
-                key: remote.key,
-            },
-            peer: remote.peer,
-        }
-    }
-
-    #[inline]
-    fn message(&self, context: *mut c_void, data: u64) -> abi::fi_msg_rma {
-        abi::fi_msg_rma {
-            msg_iov: (&raw const self.local).cast(),
-            desc: (&raw const self.descriptor).cast_mut(),
-            iov_count: 1,
-            addr: self.peer,
-            rma_iov: &raw const self.remote,
-            rma_iov_count: 1,
-            context,
-            data,
-        }
-    }
+/// Makes a call with the message of a put or get, which refers to two vectors.
+#[inline]
+fn with_message<R>(
+    local: Source,
+    remote: Remote,
+    context: *mut c_void,
+    data: u64,
+    call: impl FnOnce(*const abi::fi_msg_rma) -> R,
+) -> R {
+    let mut descriptor = local.descriptor;
+    let local = libc::iovec {
+        iov_base: local.address as *mut c_void,
+        iov_len: local.bytes,
+    };
+    let peer = remote.peer;
+    let remote = abi::fi_rma_iov {
+        addr: remote.address,
+        len: local.iov_len,
+        key: remote.key,
+    };
+    call(&abi::fi_msg_rma {
+        msg_iov: &raw const local,
+        desc: &raw mut descriptor,
+        iov_count: 1,
+        addr: peer,
+        rma_iov: &raw const remote,
+        rma_iov_count: 1,
+        context,
+        data,
+    })
 }

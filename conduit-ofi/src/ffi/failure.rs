@@ -30,7 +30,7 @@ struct Room {
 impl Endpoint {
     /// Takes the record of an error from the queue.
     pub fn failure(&self) -> Option<Failure> {
-        let _gate = self.enter();
+        let _gate = self.gate.enter();
         // SAFETY: all zero is a valid value.
         let mut room: Room = unsafe { std::mem::zeroed() };
         let cq = self.cq.as_ptr();

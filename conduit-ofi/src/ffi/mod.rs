@@ -24,17 +24,19 @@ pub use info::{Info, Infos, Wanted};
 pub use library::Functions;
 pub use region::Region;
 
+use bindings as abi;
+
+/// Constants of the bindings, in one type.
+macro_rules! constants {
+    ($type:ty: $($name:ident = $constant:ident),* $(,)?) => {
+        $(#[doc = concat!("`", stringify!($constant), "`.")] pub const $name: $type = super::abi::$constant as $type;)*
+    };
+}
+
 /// Bits of libfabric, all of the width that its functions take.
 pub mod bits {
-    use super::bindings as abi;
-
-    macro_rules! bits {
-        ($($name:ident = $bit:ident),* $(,)?) => {
-            $(#[doc = concat!("`", stringify!($bit), "`.")] pub const $name: u64 = abi::$bit as u64;)*
-        };
-    }
-    bits! {
-        MSG = FI_MSG, RMA = FI_RMA, ATOMIC = FI_ATOMIC,
+    constants! {
+        u64: MSG = FI_MSG, RMA = FI_RMA, ATOMIC = FI_ATOMIC,
         READ = FI_READ, WRITE = FI_WRITE, RECV = FI_RECV, SEND = FI_SEND,
         REMOTE_READ = FI_REMOTE_READ, REMOTE_WRITE = FI_REMOTE_WRITE,
         MULTI_RECV = FI_MULTI_RECV, REMOTE_CQ_DATA = FI_REMOTE_CQ_DATA, REMOTE_COMM = FI_REMOTE_COMM,
@@ -44,37 +46,20 @@ pub mod bits {
     }
 }
 
-/// Demands of registration (`fi_mr(3)`, mode bits).
+/// Demands of registration (`fi_mr(3)`, mode bits): local buffers, keys above 64 bits, addresses
+/// rather than offsets, pages behind the memory, keys of the provider's choice, an endpoint for
+/// each region, the device of device memory.
 pub mod mr_mode {
-    use super::bindings as abi;
-
-    /// Local buffers are registered, too.
-    pub const LOCAL: u32 = abi::FI_MR_LOCAL;
-    /// Keys are longer than 64 bits.
-    pub const RAW: u32 = abi::FI_MR_RAW;
-    /// Peers name memory by its address, not by an offset.
-    pub const VIRT_ADDR: u32 = abi::FI_MR_VIRT_ADDR;
-    /// Memory is backed by pages before it is registered.
-    pub const ALLOCATED: u32 = abi::FI_MR_ALLOCATED;
-    /// The provider chooses keys.
-    pub const PROV_KEY: u32 = abi::FI_MR_PROV_KEY;
-    /// Memory is registered with an endpoint.
-    pub const ENDPOINT: u32 = abi::FI_MR_ENDPOINT;
-    /// Device memory is registered with the device.
-    pub const HMEM: u32 = abi::FI_MR_HMEM;
+    constants! {
+        u32: LOCAL = FI_MR_LOCAL, RAW = FI_MR_RAW, VIRT_ADDR = FI_MR_VIRT_ADDR, ALLOCATED = FI_MR_ALLOCATED,
+        PROV_KEY = FI_MR_PROV_KEY, ENDPOINT = FI_MR_ENDPOINT, HMEM = FI_MR_HMEM,
+    }
 }
 
 /// Numbers of atomics.
 pub mod atomic {
-    use super::bindings as abi;
-
-    macro_rules! numbers {
-        ($($name:ident = $number:ident),* $(,)?) => {
-            $(#[doc = concat!("`", stringify!($number), "`.")] pub const $name: u32 = abi::$number;)*
-        };
-    }
-    numbers! {
-        INT32 = FI_INT32, UINT32 = FI_UINT32, INT64 = FI_INT64, UINT64 = FI_UINT64,
+    constants! {
+        u32: INT32 = FI_INT32, UINT32 = FI_UINT32, INT64 = FI_INT64, UINT64 = FI_UINT64,
         MIN = FI_MIN, MAX = FI_MAX, SUM = FI_SUM, PROD = FI_PROD, BOR = FI_BOR, BAND = FI_BAND, BXOR = FI_BXOR,
         READ = FI_ATOMIC_READ, WRITE = FI_ATOMIC_WRITE, CSWAP = FI_CSWAP,
     }
@@ -86,16 +71,20 @@ pub struct Errno(pub i32);
 
 impl Errno {
     /// No room now: poll and try again.
-    pub const AGAIN: Self = Self(ffi_errno::EAGAIN);
+    pub const AGAIN: Self = Self(abi::FI_EAGAIN as i32);
     /// The queue has the record of an error.
-    pub const ERROR_AVAILABLE: Self = Self(ffi_errno::EAVAIL);
+    pub const ERROR_AVAILABLE: Self = Self(abi::FI_EAVAIL as i32);
     /// Another region has the key. libfabric's number differs from that of the system.
-    pub const KEY_IN_USE: Self = Self(ffi_errno::ENOKEY);
+    pub const KEY_IN_USE: Self = Self(abi::FI_ENOKEY as i32);
+    /// The operation was cancelled, as those of an endpoint that is closed.
+    pub const CANCELED: Self = Self(abi::FI_ECANCELED as i32);
+    /// A message was longer than its buffer.
+    pub const TRUNCATED: Self = Self(abi::FI_ETRUNC as i32);
 
     /// Whether a call may have been refused for one of its flags. cxi refuses some that its record
     /// offers.
     pub fn refuses_flags(self) -> bool {
-        [ffi_errno::EBADFLAGS, libc::ENOSYS, libc::EOPNOTSUPP, libc::EINVAL].contains(&self.0)
+        [abi::FI_EBADFLAGS as i32, libc::ENOSYS, libc::EOPNOTSUPP, libc::EINVAL].contains(&self.0)
     }
 
     /// Whether a call may have been refused because the provider could not register local memory:
@@ -108,6 +97,11 @@ impl Errno {
     /// The result of a function that returns a negative error number.
     fn check(code: isize) -> Result<usize, Self> {
         usize::try_from(code).map_err(|_| Self(-code as i32))
+    }
+
+    /// The same, with a message as the error.
+    fn check_call(call: &str, code: isize) -> Result<usize, String> {
+        Self::check(code).map_err(|why| format!("{call}: {}", why.text()))
     }
 
     /// The library's text, and the usual reason for a descriptor that is closed.
@@ -124,7 +118,7 @@ impl Errno {
 ///
 /// # Safety
 /// It is live, and nobody uses it any more.
-unsafe fn close(fid: *mut bindings::fid) {
+unsafe fn close(fid: *mut abi::fid) {
     // SAFETY: every object has this function; a failure leaves it open, which nobody can mend.
     unsafe {
         if let Some(close) = (*(*fid).ops).close {
@@ -137,39 +131,11 @@ unsafe fn close(fid: *mut bindings::fid) {
 ///
 /// # Safety
 /// A live object, and the argument that the command takes.
-unsafe fn control(fid: *mut bindings::fid, command: i32, argument: *mut std::ffi::c_void) -> i32 {
+unsafe fn control(fid: *mut abi::fid, command: i32, argument: *mut std::ffi::c_void) -> i32 {
     // SAFETY: by the contract; an object without this function has no commands.
     unsafe {
         (*(*fid).ops)
             .control
             .map_or(-libc::ENOSYS, |control| control(fid, command, argument))
-    }
-}
-
-mod ffi_errno {
-    use super::bindings as abi;
-    pub const EAGAIN: i32 = abi::FI_EAGAIN as i32;
-    pub const EAVAIL: i32 = abi::FI_EAVAIL as i32;
-    pub const ENOKEY: i32 = abi::FI_ENOKEY as i32;
-    pub const EBADFLAGS: i32 = abi::FI_EBADFLAGS as i32;
-    pub const ECANCELED: i32 = abi::FI_ECANCELED as i32;
-    pub const ETRUNC: i32 = abi::FI_ETRUNC as i32;
-}
-
-impl Errno {
-    /// The operation was cancelled, as those of an endpoint that is closed.
-    pub const CANCELED: Self = Self(ffi_errno::ECANCELED);
-    /// A message was longer than its buffer.
-    pub const TRUNCATED: Self = Self(ffi_errno::ETRUNC);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Errno;
-
-    #[test]
-    fn a_closed_descriptor_has_a_likely_reason() {
-        assert!(Errno(libc::EBADF).text().contains("close descriptors"));
-        assert!(!Errno(libc::ENOMEM).text().contains("close descriptors"));
     }
 }

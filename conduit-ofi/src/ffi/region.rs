@@ -1,9 +1,8 @@
 //! Registered memory.
 
 use super::bindings as abi;
-use super::endpoint::{Entered, Gate};
+use super::endpoint::Gate;
 use super::Errno;
-use gasnet_sys::{cancel, lock};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
@@ -30,11 +29,6 @@ impl Region {
         Self { mr, gate }
     }
 
-    fn enter(&self) -> Entered<'_> {
-        let whole = cancel::disable();
-        (self.gate.as_deref().map(lock), whole)
-    }
-
     fn fid(&self) -> *mut abi::fid {
         // SAFETY: a pointer to a field of a live object.
         unsafe { &raw mut (*self.mr.as_ptr()).fid }
@@ -54,7 +48,7 @@ impl Region {
 
     /// The long key of a provider that asks for `FI_MR_RAW`, and the base address to map it with.
     pub fn raw_key(&self) -> Result<(u64, Vec<u8>), Errno> {
-        let _gate = self.enter();
+        let _gate = self.gate.enter();
         let (mut base, mut length) = (0, 0);
         let mut attempt = |key: &mut [u8]| {
             length = key.len();
@@ -78,7 +72,7 @@ impl Region {
 
     /// Binds it to an endpoint and enables it, for providers that ask for `FI_MR_ENDPOINT`.
     pub(super) fn bind(&self, endpoint: *mut abi::fid) -> Result<(), Errno> {
-        let _gate = self.enter();
+        let _gate = self.gate.enter();
         // SAFETY: fi_mr_bind(3) and fi_mr_enable(3), on live objects.
         let codes = unsafe {
             let bind = (*(*self.fid()).ops).bind.ok_or(Errno(libc::ENOSYS))?;
@@ -95,7 +89,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        let _gate = self.enter();
+        let _gate = self.gate.enter();
         // SAFETY: closed once; the owner has no operation on it under way.
         unsafe { super::close(self.fid()) };
     }
