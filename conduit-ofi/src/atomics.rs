@@ -5,9 +5,9 @@
 //! performed.
 
 use crate::ffi::{atomic as numbers, AtomicCode, Endpoint, ATOMIC_RESULT};
-use crate::operation::Kind;
+use crate::operation::{take, Kind};
 use crate::rma::OneSided;
-use gasnet_conduit::{atomic_codes as codes, Atomic, Busy};
+use gasnet_conduit::{atomic_codes as codes, Atomic, Atomics, Busy};
 
 /// Types.
 const TYPES: [(u32, u32); 4] = [
@@ -90,25 +90,23 @@ pub fn are_all(supported: u64) -> bool {
     supported == (1 << codes_by_bit().count()) - 1
 }
 
-/// Whether a process supports an operation, if every process has the `supported` ones.
-pub fn supports(supported: u64, dt: u32, op: u32) -> bool {
-    let (Some(datatype), Some((op, _))) = (datatype(dt), translate(op)) else {
-        return false;
-    };
-    let bit = codes_by_bit().position(|code| code == AtomicCode { datatype, op });
-    bit.is_some_and(|bit| supported >> bit & 1 != 0)
-}
+impl Atomics for OneSided {
+    fn supports(&self, dt: u32, op: u32) -> bool {
+        let (Some(datatype), Some((op, _))) = (datatype(dt), translate(op)) else {
+            return false;
+        };
+        let bit = codes_by_bit().position(|code| code == AtomicCode { datatype, op });
+        bit.is_some_and(|bit| self.abilities.atomics >> bit & 1 != 0)
+    }
 
-impl OneSided {
-    /// See [`gasnet_conduit::Atomics::atomic`].
-    pub fn atomic(&self, atomic: &Atomic) -> Result<(), Busy> {
+    fn atomic(&self, atomic: &Atomic) -> Result<(), Busy> {
         let Atomic { dt, op, operands, .. } = *atomic;
         let (Some(datatype), Some((number, operand))) = (datatype(dt), translate(op)) else {
             panic!("defect: an atomic {op:#x} on type {dt:#x}");
         };
-        let link = self.link();
-        let target = self.segments().remote(&atomic.target, link.target(atomic.target.peer)?);
-        let mut held = self.bounces().take(&link.endpoint).ok_or(Busy)?;
+        let link = &self.link;
+        let target = self.segments.remote(&atomic.target, link.target(atomic.target.peer)?);
+        let mut held = take(&self.bounces, &link.endpoint).ok_or(Busy)?;
         let bytes = codes::bytes(dt);
         let (value, expected) = match operand {
             Operand::First => (operands[0], 0),
@@ -133,17 +131,8 @@ impl OneSided {
         held.peer = atomic.target.peer;
         let (source, code) = (held.source(bytes), AtomicCode { datatype, op: number });
         // SAFETY: operands and result are the operation's own bytes.
-        match unsafe { link.endpoint.atomic(code, source, target, held.context()) } {
-            Ok(()) => {
-                held.into_context();
-                Ok(())
-            }
-            Err(why) => {
-                let what = held.kind.name();
-                held.release();
-                Err(link.refused(atomic.target.peer, what, why))
-            }
-        }
+        let started = unsafe { link.endpoint.atomic(code, source, target, held.context()) };
+        held.started(started).map_err(|(held, why)| link.abandon(held, why))
     }
 }
 

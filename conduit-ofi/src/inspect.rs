@@ -1,10 +1,10 @@
 //! Reports of `gasnet_info` about the providers of this machine. Each is selected and opened as in
 //! a job, so that the facts are those of a job.
 
-use crate::ffi::{mr_mode, Endpoint, Functions, Info, Infos, Threads};
-use crate::net::Abilities;
+use crate::ffi::{mr_mode, Functions, Info, Infos, Threads};
 use crate::presets;
 use crate::provider::{self, Needs, Verdict};
+use crate::rma::Abilities;
 use crate::select;
 use crate::settings::{Choice, Settings};
 use crate::start::{self, Opened};
@@ -69,12 +69,6 @@ fn reason(all: &[Info], name: &str, why: String) -> String {
     why
 }
 
-/// The most that a job asks for.
-const THREADS: Threads = Threads {
-    are_several: true,
-    sleep: true,
-};
-
 /// Facts about the conduit over a provider, or the reason why it cannot use the provider.
 fn opened(library: &'static Functions, choice: &Choice, name: &str) -> Result<Vec<(&'static str, String)>, String> {
     let choice = Choice {
@@ -88,11 +82,16 @@ fn opened(library: &'static Functions, choice: &Choice, name: &str) -> Result<Ve
     let (has_multi_receive, has_atomics) = (selected.multi_receive, selected.atomics);
     let end = versions::end(name, selected.version);
     let settings = Settings::read();
+    // The most that a job asks for.
+    let threads = Threads {
+        are_several: true,
+        sleep: true,
+    };
     let Opened {
         mut endpoint,
         abilities,
         receives,
-    } = start::open_selected(selected, &choice, &settings, THREADS)?;
+    } = start::open_selected(selected, &choice, &settings, threads)?;
     let info = endpoint.info();
     let mut facts = vec![
         ("device", info.domain()),
@@ -120,7 +119,11 @@ fn opened(library: &'static Functions, choice: &Choice, name: &str) -> Result<Ve
         "the provider's"
     };
     facts.push(("keys", format!("{} bytes, {author}", info.key_bytes())));
-    facts.push(("wait object", wait_text(&endpoint)));
+    let wait = match endpoint.wake {
+        Some(_) => "descriptor (FI_WAIT_FD)",
+        None => "none: waiting ranks poll",
+    };
+    facts.push(("wait object", wait.into()));
     let (messages, puts) = start::inject_limits(&settings, info);
     facts.push((
         "injected",
@@ -179,11 +182,4 @@ fn operations(abilities: Abilities, atomics_by_messages: Option<&str>, info: &In
         ("Longs above 8 KiB", long),
         ("atomics", atomics),
     ]
-}
-
-fn wait_text(endpoint: &Endpoint) -> String {
-    match endpoint.wake {
-        Some(_) => "descriptor (FI_WAIT_FD)".into(),
-        None => "none: waiting ranks poll".into(),
-    }
 }

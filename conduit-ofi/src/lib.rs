@@ -39,12 +39,12 @@ mod wire;
 
 use gasnet_conduit::config::{self, Variable};
 use gasnet_conduit::{
-    Abilities, Atomics, Busy, Class, Conduit, ConduitError, Dmabuf, Identity, JobRank, Limits, Network, PollScope,
-    ProviderReport, PutNotify, Reach, Registration, RemoteSegment, Rma, SegmentMemory, Segments, StartInfo, Stop,
-    Upcalls, Wake,
+    Abilities, Atomics, Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, Network, PollScope,
+    ProviderReport, PutNotify, Reach, Rma, Segments, StartInfo, Stop, Upcalls, Wake,
 };
 use net::Net;
 use settings::Choice;
+use wire::{Kind, HEADER};
 
 #[cfg(fuzzing)]
 pub use fuzz::TARGETS as FUZZ_TARGETS;
@@ -68,9 +68,7 @@ impl Ofi {
             provider: Some(provider),
         }
     }
-}
 
-impl Ofi {
     fn choice(&self) -> Choice {
         let mut choice = Choice::read();
         if let Some(provider) = self.provider {
@@ -142,81 +140,42 @@ impl Conduit for Ofi {
 
 impl Network for Net {
     fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
-        self.send(peer, class, parts)
+        self.messages.send(self.link(), peer, class, parts)
     }
 
     fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         self.poll(scope, upcalls)
     }
 
+    /// An orderly stop tells peers that were contacted that this is no crash.
     fn stop(&self, how: Stop) {
-        match how {
-            Stop::Orderly => self.stop(),
-            Stop::Signal => {
-                self.stop_at_once();
-            }
+        let link = self.link();
+        if link.stop() {
+            return;
+        }
+        self.stale_shm.remove();
+        if how == Stop::Signal {
+            return;
+        }
+        let mut message = [0; HEADER];
+        link.header(Kind::Bye, 0).encode(0, &mut message);
+        for peer in link.peers.contacted() {
+            // If that fails, the peer is gone, or it reads of the end from its node agent.
+            let _ = self.messages.send_header(link, &message, peer);
         }
     }
 
     fn abilities(&self) -> Abilities<'_> {
-        let has_rma = self.selected().rma;
+        let (rma, offered) = (&self.rma, self.rma.abilities);
         Abilities {
             send_buffers: Some(self),
-            segments: has_rma.then_some(self as &dyn Segments),
-            rma: has_rma.then_some(self.rma() as &dyn Rma),
-            put_notify: has_rma.then_some(self as &dyn PutNotify),
-            atomics: (self.selected().atomics != 0).then_some(self as &dyn Atomics),
+            segments: offered.rma.then_some(rma as &dyn Segments),
+            rma: offered.rma.then_some(rma as &dyn Rma),
+            put_notify: offered.rma.then_some(self as &dyn PutNotify),
+            atomics: (offered.atomics != 0).then_some(rma as &dyn Atomics),
             wake: self.link().endpoint.wake.map(|_| self as &dyn Wake),
             ..Abilities::default()
         }
-    }
-}
-
-impl Segments for Net {
-    fn max_key_bytes(&self) -> usize {
-        memory::Segments::max_key_bytes(self.link().endpoint.info())
-    }
-
-    fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
-        self.rma().segments().register(&self.link().endpoint, memory)
-    }
-
-    fn register_device(&self, memory: &SegmentMemory, dmabuf: &dyn Fn() -> Option<Dmabuf>) -> Option<Registration> {
-        let device = memory
-            .device
-            .filter(|_| self.link().endpoint.info().takes_device_memory())?;
-        match self
-            .rma()
-            .segments()
-            .register_device(&self.link().endpoint, memory, device, dmabuf)
-        {
-            Ok(registration) => Some(registration),
-            Err(why) => {
-                if config::get().get_or_default(&config::VERBOSEENV) {
-                    gasnet_conduit::print_line(format_args!(
-                        "GASNet: ofi: rank {}: {:?} does not register {} bytes of {device}: {}. Active Messages move \
-                         its data.",
-                        self.link().rank,
-                        self.link().endpoint.info(),
-                        memory.bytes,
-                        why.text()
-                    ));
-                }
-                None
-            }
-        }
-    }
-
-    fn deregister(&self, segment: gasnet_conduit::LocalSegment) {
-        self.rma().segments().deregister(segment);
-    }
-
-    fn learn(&self, peer: JobRank, memory: &SegmentMemory, key: &[u8]) -> Result<RemoteSegment, ConduitError> {
-        self.rma().segments().learn(&self.link().endpoint, peer, memory, key)
-    }
-
-    fn forget(&self, _: JobRank, segment: RemoteSegment) {
-        self.rma().segments().forget(&self.link().endpoint, segment);
     }
 }
 

@@ -41,6 +41,9 @@ impl Stalled {
     }
 }
 
+/// Whether an operation was started. If not, it is the caller's still.
+pub type Started = Result<(), (OwnedOperation, Errno)>;
+
 /// State of a peer for a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerState {
@@ -58,7 +61,7 @@ pub struct Link {
     /// Operations that the provider had no room for after they were accepted.
     pub stalled: PendingQueue<Stalled>,
     /// Authenticates messages.
-    token: u64,
+    pub token: u64,
     is_stopped: AtomicBool,
     /// Why the network failed, until that is reported.
     failure: Mutex<Option<String>>,
@@ -79,12 +82,6 @@ impl Link {
             has_failed: AtomicBool::new(false),
             endpoint,
         }
-    }
-
-    /// Authenticates messages.
-    #[inline]
-    pub fn token(&self) -> u64 {
-        self.token
     }
 
     /// Whether the conduit was stopped.
@@ -134,8 +131,45 @@ impl Link {
     }
 
     /// Whether another operation may wait for room.
-    pub fn may_stall(&self) -> bool {
+    fn may_stall(&self) -> bool {
         self.stalled.len() < STALLED
+    }
+
+    /// The outcome of a first try to start an operation. Without room a later poll tries again, if
+    /// not too many wait already.
+    #[inline]
+    pub fn or_stall(&self, started: Started, stalled: impl FnOnce(OwnedOperation) -> Stalled) -> Started {
+        match started {
+            Err((held, Errno::AGAIN)) if self.may_stall() => {
+                self.stalled.push(stalled(held));
+                Ok(())
+            }
+            started => started,
+        }
+    }
+
+    /// The outcome of a later try: whether the operation was started, or failed. If not, a later
+    /// poll tries again.
+    pub fn is_over(&self, started: Started, stalled: impl FnOnce(OwnedOperation) -> Stalled) -> bool {
+        match started {
+            Ok(()) => {}
+            Err((held, Errno::AGAIN)) => {
+                self.stalled.push(stalled(held));
+                return false;
+            }
+            Err((held, why)) => {
+                let _ = self.abandon(held, why);
+            }
+        }
+        true
+    }
+
+    /// Releases an operation that was not started.
+    #[cold]
+    pub fn abandon(&self, held: OwnedOperation, why: Errno) -> Busy {
+        let (peer, what) = (held.peer, held.kind.name());
+        held.release();
+        self.refused(peer, what, why)
     }
 
     /// A call for a peer failed: what it was to do. Anything but a lack of room loses the peer.

@@ -55,14 +55,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// A put whose memory is copied has smaller parts than its target counts, so a message
-    /// announces all of them.
-    pub fn announce_at_end(&mut self, access: Access) {
-        if let (Self::PutNotify { by_message, .. }, Access::Copied) = (self, access) {
-            *by_message = true;
-        }
-    }
-
     /// Name for messages.
     pub fn name(self) -> &'static str {
         match self {
@@ -135,6 +127,17 @@ pub struct Operation {
     descriptor: *mut c_void,
 }
 
+impl Operation {
+    /// A put whose memory is copied has smaller parts than its target counts, so a message
+    /// announces all of them.
+    pub fn announce_copy_at_end(&mut self) {
+        let is_copied = self.rest.is_some_and(|rest| rest.access == Access::Copied);
+        if let (Kind::PutNotify { by_message, .. }, true) = (&mut self.kind, is_copied) {
+            *by_message = true;
+        }
+    }
+}
+
 /// Bytes from the context of an operation to the bytes behind it.
 pub const HEAD: usize = Item::<Operation, Chunk>::HEAD;
 const _: () = assert!(HEAD == 192);
@@ -146,14 +149,14 @@ unsafe impl Send for Operation {}
 pub struct OwnedOperation(Item<Operation, Chunk>);
 
 impl std::ops::Deref for OwnedOperation {
-    type Target = Operation;
-    fn deref(&self) -> &Operation {
+    type Target = Item<Operation, Chunk>;
+    fn deref(&self) -> &Self::Target {
         &self.0
     }
 }
 
 impl std::ops::DerefMut for OwnedOperation {
-    fn deref_mut(&mut self) -> &mut Operation {
+    fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.0
     }
 }
@@ -162,6 +165,18 @@ impl OwnedOperation {
     /// Gives it to the provider, as the context of a call.
     pub fn into_context(self) -> *mut c_void {
         self.0.into_head_address() as *mut c_void
+    }
+
+    /// Gives it to the provider if the call with its context has succeeded.
+    #[inline]
+    pub fn started(self, call: Result<(), Errno>) -> Result<(), (Self, Errno)> {
+        match call {
+            Ok(()) => {
+                self.into_context();
+                Ok(())
+            }
+            Err(why) => Err((self, why)),
+        }
     }
 
     /// Takes it back.
@@ -188,11 +203,6 @@ impl OwnedOperation {
         self.0.head_address() as *mut c_void
     }
 
-    /// Address of the bytes behind it.
-    pub fn address(&self) -> usize {
-        self.0.address()
-    }
-
     /// The first `bytes` bytes behind it, as memory of a call.
     pub fn source(&self, bytes: usize) -> Source {
         Source {
@@ -200,16 +210,6 @@ impl OwnedOperation {
             bytes,
             descriptor: self.descriptor,
         }
-    }
-
-    /// Number of bytes behind it.
-    pub fn room(&self) -> usize {
-        self.0.room()
-    }
-
-    /// The first `bytes` bytes behind it.
-    pub fn bytes(&mut self, bytes: usize) -> &mut [u8] {
-        self.0.bytes(bytes)
     }
 
     /// Puts it back into its pool.
@@ -222,7 +222,7 @@ impl OwnedOperation {
 }
 
 /// Operations of one size.
-pub struct Pool(pool::Pool<Operation, Chunk>);
+pub type Pool = pool::Pool<Operation, Chunk>;
 
 /// Memory of several operations.
 #[derive(Debug)]
@@ -241,53 +241,35 @@ unsafe impl pool::Chunk for Chunk {
     }
 }
 
-impl Pool {
-    /// An empty pool of up to `most` operations with `bytes` bytes each.
-    pub fn new(bytes: usize, most: usize) -> Self {
-        Self(pool::Pool::new(bytes, most))
-    }
+/// Whether this is the address of an operation of the pool.
+#[cold]
+pub fn owns(pool: &Pool, context: *const c_void) -> bool {
+    pool.owns(context as usize, |chunk| chunk.bytes)
+}
 
-    /// Bytes behind each operation.
-    pub fn bytes(&self) -> usize {
-        self.0.bytes()
-    }
+/// Takes an operation, or makes more. None if there are as many as there may be.
+#[inline]
+pub fn take(pool: &Pool, endpoint: &Endpoint) -> Option<OwnedOperation> {
+    let free = pool.take().or_else(|| {
+        grow(pool, endpoint, 32).ok()?;
+        pool.take()
+    });
+    free.map(OwnedOperation)
+}
 
-    /// Whether this is the address of one of its operations.
-    #[cold]
-    pub fn owns(&self, context: *const c_void) -> bool {
-        self.0.owns(context as usize, |chunk| chunk.bytes)
-    }
-
-    /// Whether it has no operation yet.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Takes an operation, or makes more. None if there are as many as there may be.
-    #[inline]
-    pub fn take(&self, endpoint: &Endpoint) -> Option<OwnedOperation> {
-        let free = self.0.take().or_else(|| {
-            self.grow(endpoint, 32).ok()?;
-            self.0.take()
-        });
-        free.map(OwnedOperation)
-    }
-
-    /// Makes up to `more` operations, within the limit.
-    pub fn grow(&self, endpoint: &Endpoint, more: usize) -> Result<(), Errno> {
-        let registers = self.bytes() > 0 && wants_registration(endpoint.info());
-        let head = |chunk: &Chunk| Operation {
-            context: [0; 8],
-            kind: Kind::Idle,
-            peer: JobRank(0),
-            cookie: Cookie::new(0),
-            rest: None,
-            region: None,
-            descriptor: chunk.region.as_ref().map_or(std::ptr::null_mut(), Region::descriptor),
-        };
-        self.0
-            .grow(more, |bytes| Chunk::new(bytes, registers.then_some(endpoint)), head)
-    }
+/// Makes up to `more` operations, within the pool's limit.
+pub fn grow(pool: &Pool, endpoint: &Endpoint, more: usize) -> Result<(), Errno> {
+    let registers = pool.bytes() > 0 && wants_registration(endpoint.info());
+    let head = |chunk: &Chunk| Operation {
+        context: [0; 8],
+        kind: Kind::Idle,
+        peer: JobRank(0),
+        cookie: Cookie::new(0),
+        rest: None,
+        region: None,
+        descriptor: chunk.region.as_ref().map_or(std::ptr::null_mut(), Region::descriptor),
+    };
+    pool.grow(more, |bytes| Chunk::new(bytes, registers.then_some(endpoint)), head)
 }
 
 impl Chunk {

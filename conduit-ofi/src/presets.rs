@@ -19,9 +19,6 @@ const JOBS: [&CStr; 3] = [c"FI_PSM2_UUID", c"FI_PSM3_UUID", c"FI_OPX_UUID"];
 /// Peers of an endpoint.
 const UNIVERSE_SIZE: &CStr = c"FI_UNIVERSE_SIZE";
 
-/// Matching of messages to receives by the cxi provider.
-const CXI_MATCHING: &CStr = c"FI_CXI_RX_MATCH_MODE";
-
 /// libfabric, whose variables are set before its first use. The error is a message.
 pub fn library() -> Result<&'static Functions, String> {
     Functions::load(before_first_use)
@@ -29,22 +26,20 @@ pub fn library() -> Result<&'static Functions, String> {
 
 /// Sets the variables that are the same in every job.
 fn before_first_use() {
-    // The libraries of the psm providers, which libfabric brings along, would catch signals, and
-    // bind threads to cores.
-    const PSM: [&CStr; 4] = [
-        c"HFI_NO_BACKTRACE",
-        c"IPATH_NO_BACKTRACE",
-        c"HFI_NO_CPUAFFINITY",
-        c"PSM3_NO_CPUAFFINITY",
+    const ALWAYS: [(&CStr, &CStr); 5] = [
+        // The libraries of the psm providers, which libfabric brings along, would catch signals,
+        // and bind threads to cores.
+        (c"HFI_NO_BACKTRACE", c"1"),
+        (c"IPATH_NO_BACKTRACE", c"1"),
+        (c"HFI_NO_CPUAFFINITY", c"1"),
+        (c"PSM3_NO_CPUAFFINITY", c"1"),
+        // Matching by the NIC alone ends the process when the NIC has no list entry left.
+        (c"FI_CXI_RX_MATCH_MODE", c"hybrid"),
     ];
-    for name in PSM {
+    for (name, value) in ALWAYS {
         if env::get(name).is_none() {
-            env::set(name, c"1");
+            env::set(name, value);
         }
-    }
-    // Matching by the NIC alone ends the process when the NIC has no list entry left.
-    if env::get(CXI_MATCHING).is_none() {
-        env::set(CXI_MATCHING, c"hybrid");
     }
     let named = Choice::read().provider;
     let named = named.or_else(|| env::get(c"FI_PROVIDER").and_then(|name| Some(name.to_str().ok()?.to_owned())));

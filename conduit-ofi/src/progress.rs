@@ -7,11 +7,11 @@
 use crate::ffi::{bits, Completion, Errno, Failure};
 use crate::link::{Arrival, Stalled};
 use crate::net::Net;
-use crate::operation::{Access, Kind, OwnedOperation};
+use crate::operation::{owns, Access, Kind, OwnedOperation};
 use crate::provider;
 use crate::put_notify::PutParts;
 use crate::receive::{has_message, RESERVE};
-use crate::send::transmit_again;
+use crate::send::transmit_later;
 use crate::wire;
 use gasnet_conduit::{Completion as Part, JobRank, PollScope, Upcalls};
 use gasnet_conduit_util::aligned_copy::copy_out;
@@ -34,37 +34,30 @@ enum Event {
     Nothing,
 }
 
-/// Completions that were taken, and messages that were delivered.
-struct Taken {
-    completions: usize,
-    delivered: usize,
-}
-
 impl Net {
     /// See [`gasnet_conduit::Network::poll`].
     pub fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        let (link, receiver) = (self.link(), self.receiver());
+        let (link, receiver) = (self.link(), &self.receiver);
         if link.is_stopped() {
             return 0;
         }
         let mut delivered = receiver.poll_deferred(link, scope, upcalls);
-        let mut left = self.completions();
+        let mut left = self.completions;
         while left > 0 {
             let most = left.min(AT_ONCE);
-            let taken = self.take(most, scope, upcalls);
-            delivered += taken.delivered;
+            let (completions, upcalled) = self.take(most, scope, upcalls);
+            delivered += upcalled;
             // Fewer than there was room for: there are no more.
-            left = if taken.completions < most { 0 } else { left - most };
+            left = if completions < most { 0 } else { left - most };
         }
-        if let Err(why) = receiver.receives().retry(&link.endpoint) {
+        if let Err(why) = receiver.receives.retry(&link.endpoint) {
             link.fail("fi_recvmsg", why);
         }
         if !link.stalled.is_empty() {
             self.restart();
         }
         if link.peers.has_work() {
-            self.return_credits();
-            self.report_losses(upcalls);
+            self.serve_peers(upcalls);
         }
         if let Some(why) = link.take_failure() {
             upcalls.network_lost(&why);
@@ -72,17 +65,12 @@ impl Net {
         delivered
     }
 
-    /// Takes and handles at most `most` completions.
-    fn take(&self, most: usize, scope: PollScope, upcalls: &mut dyn Upcalls) -> Taken {
+    /// Takes and handles at most `most` completions. Returns how many, and the number of upcalls.
+    fn take(&self, most: usize, scope: PollScope, upcalls: &mut dyn Upcalls) -> (usize, usize) {
         let link = self.link();
         let mut room = [const { MaybeUninit::uninit() }; AT_ONCE];
-        match self.receiver().read(link, &mut room[..most]) {
-            Ok(completions) => {
-                return Taken {
-                    completions: completions.len(),
-                    delivered: self.handle(completions, scope, upcalls),
-                }
-            }
+        match self.receiver.read(link, &mut room[..most]) {
+            Ok(completions) => return (completions.len(), self.handle(completions, scope, upcalls)),
             Err(Errno::AGAIN) => {}
             Err(Errno::ERROR_AVAILABLE) => {
                 if let Some(failure) = link.endpoint.failure() {
@@ -91,10 +79,7 @@ impl Net {
             }
             Err(why) => link.fail("fi_cq_read", why),
         }
-        Taken {
-            completions: 0,
-            delivered: 0,
-        }
+        (0, 0)
     }
 
     fn event(completion: &Completion) -> Event {
@@ -128,7 +113,7 @@ impl Net {
     /// may need what they return. A request in the reserve is copied, so that its buffer can be
     /// posted again whatever handlers wait for.
     fn handle(&self, completions: &mut [Completion], scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        let (link, receiver) = (self.link(), self.receiver());
+        let (link, receiver) = (self.link(), &self.receiver);
         let mut delivered = 0;
         for completion in &mut *completions {
             match Self::event(completion) {
@@ -148,18 +133,14 @@ impl Net {
                         continue;
                     }
                     completion.flags = 0;
-                    delivered += receiver.deliver(link, message, PollScope::Replies, upcalls);
-                    wire::spend(message);
-                    receiver.release(link, index);
+                    delivered += receiver.deliver_in_place(link, (index, message), PollScope::Replies, upcalls);
                 }
             }
         }
         for completion in completions.iter().filter(|completion| completion.flags != 0) {
             if let Event::Message(index) = Self::event(completion) {
                 let message = receiver.message(index, completion);
-                delivered += receiver.deliver(link, message, scope, upcalls);
-                wire::spend(message);
-                receiver.release(link, index);
+                delivered += receiver.deliver_in_place(link, (index, message), scope, upcalls);
             }
         }
         delivered + receiver.poll_deferred(link, scope, upcalls)
@@ -172,7 +153,7 @@ impl Net {
                 // SAFETY: as below.
                 unsafe { copy_out(held.address(), to.0, to.1) };
             }
-            self.rma().resume(held);
+            self.rma.resume(held);
             return 0;
         }
         let cookie = held.cookie;
@@ -186,7 +167,7 @@ impl Net {
             } => {
                 if by_message {
                     let (peer, put) = (held.peer, PutParts { number, parts });
-                    self.messages().announce(self.rma(), Arrival { peer, put });
+                    self.messages.announce(&self.rma, Arrival { peer, put });
                 }
                 reports.then_some(Part::Source)
             }
@@ -218,8 +199,8 @@ impl Net {
     /// without one, and with pointers of their own (libfabric@v1.17.0:prov/rxm/src/rxm_cq.c).
     #[cold]
     fn named(&self, context: *mut c_void) -> Option<OwnedOperation> {
-        let mut pools = self.messages().pools().chain(self.rma().pools());
-        let is_ours = self.receiver().receives().owns(context) || pools.any(|pool| pool.owns(context));
+        let mut pools = self.messages.pools().chain(self.rma.pools());
+        let is_ours = self.receiver.receives.owns(context) || pools.any(|pool| owns(pool, context));
         // SAFETY: an operation of this process, with which the provider is done.
         is_ours
             .then(|| unsafe { OwnedOperation::from_context(context) })
@@ -266,8 +247,8 @@ impl Net {
     fn receive_failed(&self, index: usize, failure: &Failure) {
         /// The setting with which no message is cut off by one before it.
         const REMEDY: &str = "GASNET_OFI_RECEIVE_BUFF_SIZE=recv gives each message a buffer of its own";
-        let (link, receives) = (self.link(), self.receiver().receives());
-        let largest = self.receiver().max_message();
+        let (link, receives) = (self.link(), &self.receiver.receives);
+        let largest = self.receiver.max_message();
         let (is_truncated, bytes) = (failure.errno == Errno::TRUNCATED, failure.bytes);
         // A message of the job fits into a buffer of its own.
         let is_cut_off = is_truncated && receives.takes_many();
@@ -295,7 +276,7 @@ impl Net {
         if !is_truncated && failure.errno != Errno::CANCELED {
             self.drop_error("a receive", failure);
         }
-        self.receiver().drop_failed(link, index, failure.of);
+        self.receiver.drop_failed(link, index, failure.of);
     }
 
     /// Counts an error that is not the job's.
@@ -303,7 +284,7 @@ impl Net {
     fn drop_error(&self, what: &str, failure: &Failure) {
         let link = self.link();
         let text = format!("{:?}: {what} failed: {}", link.endpoint.info(), failure.text);
-        self.receiver().outsiders().drop_error(link.rank, &text);
+        self.receiver.outsiders.drop_error(link.rank, &text);
     }
 
     /// Starts again what the provider had no room for.
@@ -320,9 +301,9 @@ impl Net {
                 continue;
             }
             let is_over = match operation {
-                Stalled::Rest(held) => self.rma().resume(held),
-                Stalled::Message(held, message) => transmit_again(link, held, message),
-                Stalled::Arrival(arrival) => self.messages().announce(self.rma(), arrival),
+                Stalled::Rest(held) => self.rma.resume(held),
+                Stalled::Message(held, message) => transmit_later(link, held, message, link.peers.number(peer)),
+                Stalled::Arrival(arrival) => self.messages.announce(&self.rma, arrival),
             };
             if !is_over {
                 without_room.push(peer);
@@ -331,7 +312,7 @@ impl Net {
             }
         }
         let provider = link.endpoint.info();
-        if let Some((peer, late)) = self.connect_timeouts().note(&reached, &without_room, Instant::now()) {
+        if let Some((peer, late)) = self.connect_timeouts.note(&reached, &without_room, Instant::now()) {
             gasnet_conduit::warn(format_args!(
                 "rank {peer} has taken no message for {} seconds. It computes without polling, is stopped, or a \
                  firewall blocks the connections of {provider:?}.",
@@ -340,17 +321,14 @@ impl Net {
         }
     }
 
-    /// Returns credits to the peers that are owed half a window.
+    /// Returns credits to the peers that are owed half a window, and reports lost peers.
     #[cold]
-    fn return_credits(&self) {
-        for peer in self.link().peers.take_owing() {
-            self.messages().return_credits(self.link(), peer);
+    fn serve_peers(&self, upcalls: &mut dyn Upcalls) {
+        let link = self.link();
+        for peer in link.peers.take_owing() {
+            self.messages.return_credits(link, peer);
         }
-    }
-
-    #[cold]
-    fn report_losses(&self, upcalls: &mut dyn Upcalls) {
-        for (peer, why) in self.link().peers.states.take_losses() {
+        for (peer, why) in link.peers.states.take_losses() {
             upcalls.peer_lost(peer, &why);
         }
     }

@@ -90,7 +90,7 @@ impl Offer {
         let wanted = Wanted {
             provider: choice.provider.as_deref(),
             interface: library.interfaces(false).pop().unwrap_or_default(),
-            ..needs.wanted(bits::MSG, false)
+            ..needs.wanted()
         };
         let mut infos: Vec<Info> = Infos::query(library, &wanted)?.iter().collect();
         if infos.is_empty() && !needs.one_thread {
@@ -114,7 +114,7 @@ impl Offer {
             _ => None,
         });
         let defective = different(defects);
-        infos.retain(|info| judged(info).is_allowed());
+        infos.retain(|info| judged(info) == Verdict::Allowed);
         Ok(Self {
             infos,
             seen,
@@ -227,23 +227,17 @@ fn distances(infos: &[&Info], choice: &Choice) -> (Vec<String>, Vec<Option<usize
 
 impl Needs {
     /// Hints for libfabric.
-    pub fn wanted(&self, caps: u64, delivery_complete: bool) -> Wanted<'static> {
+    pub fn wanted(&self) -> Wanted<'static> {
+        // Ranks of a host may be no neighbours. Asked for one of both only, opx lacks the other.
+        let reach = if self.several_hosts {
+            bits::LOCAL_COMM | bits::REMOTE_COMM
+        } else {
+            0
+        };
         Wanted {
-            // Ranks of a host may be no neighbours. Asked for one of both only, opx lacks the
-            // other.
-            caps: caps
-                | if self.several_hosts {
-                    bits::LOCAL_COMM | bits::REMOTE_COMM
-                } else {
-                    0
-                },
-            provider: None,
-            domain: None,
+            caps: bits::MSG | reach,
             one_thread: self.one_thread,
-            delivery_complete,
-            device_memory: false,
-            interface: 0,
-            job: None,
+            ..Wanted::default()
         }
     }
 }
@@ -282,13 +276,6 @@ pub enum Verdict {
     Excluded,
     /// Its version has this defect.
     Defective(&'static Defect),
-}
-
-impl Verdict {
-    /// Whether it may be used.
-    pub fn is_allowed(self) -> bool {
-        self == Self::Allowed
-    }
 }
 
 /// The verdict about a provider of this version.

@@ -27,13 +27,6 @@ pub fn data(token: u64, source: JobRank, number: u32) -> u64 {
     (u64::from(source.0) << 32 | u64::from(number)) ^ token
 }
 
-/// A packet that waits.
-#[derive(Debug)]
-struct Waiting {
-    message: AlignedCopy,
-    parts: u32,
-}
-
 /// The lot of a packet.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -49,7 +42,8 @@ pub enum Outcome {
 #[derive(Debug, Default)]
 struct Put {
     arrived: u32,
-    packet: Option<Waiting>,
+    /// The packet that waits for it, and the number of parts.
+    packet: Option<(AlignedCopy, u32)>,
 }
 
 /// The puts and packets that have arrived without each other, by source and number.
@@ -90,10 +84,10 @@ impl PendingPuts {
         let mut table = lock(&self.table);
         let put = table.entry(key).or_default();
         put.arrived = put.arrived.saturating_add(parts);
-        if put.packet.as_ref().is_none_or(|packet| put.arrived < packet.parts) {
+        if put.packet.as_ref().is_none_or(|(_, parts)| put.arrived < *parts) {
             return None;
         }
-        table.remove(&key)?.packet.map(|packet| packet.message)
+        table.remove(&key)?.packet.map(|(message, _)| message)
     }
 
     /// A packet has arrived for a put of so many parts.
@@ -108,10 +102,7 @@ impl PendingPuts {
             table.remove(&key);
             return Outcome::Delivered;
         }
-        put.packet = Some(Waiting {
-            message: AlignedCopy::new(message),
-            parts,
-        });
+        put.packet = Some((AlignedCopy::new(message), parts));
         Outcome::Kept
     }
 }

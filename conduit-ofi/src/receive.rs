@@ -11,12 +11,12 @@ pub mod outsiders;
 pub mod place;
 
 use crate::ffi::{bits, Completion, Endpoint, Errno};
-use crate::operation::{self, Kind, OwnedOperation, Pool};
+use crate::operation::{self, grow, take, Kind, OwnedOperation, Pool};
 use crate::receive::place::Extent;
 use crate::versions::End;
-use gasnet_sys::atomic::{Mutex, Ordering};
-use gasnet_sys::lock;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use gasnet_conduit_util::pending_queue::PendingQueue;
+use gasnet_sys::atomic::Ordering;
+use std::sync::atomic::AtomicUsize;
 
 /// The provider's reference, in [`Slot::references`]. Messages count 1 each.
 const POSTED: usize = 1 << 32;
@@ -76,8 +76,7 @@ impl Many {
 pub struct Receives {
     slots: Box<[Slot]>,
     /// Buffers that could not be posted. Every poll tries again.
-    unposted: Mutex<Vec<OwnedOperation>>,
-    has_unposted: AtomicBool,
+    unposted: PendingQueue<OwnedOperation>,
     shape: Buffers,
     // Last, as the buffers are in it.
     pool: Pool,
@@ -87,11 +86,10 @@ impl Receives {
     /// Allocates `count` buffers.
     pub fn new(endpoint: &Endpoint, count: usize, shape: Buffers) -> Result<Self, Errno> {
         let pool = Pool::new(shape.bytes, count);
-        pool.grow(endpoint, count)?;
+        grow(&pool, endpoint, count)?;
         Ok(Self {
             slots: std::iter::repeat_with(Slot::default).take(count).collect(),
-            unposted: Mutex::default(),
-            has_unposted: AtomicBool::new(false),
+            unposted: PendingQueue::default(),
             shape,
             pool,
         })
@@ -100,7 +98,7 @@ impl Receives {
     /// Posts all buffers.
     pub fn post_all(&self, endpoint: &Endpoint) -> Result<(), Errno> {
         for index in 0..self.slots.len() {
-            let mut held = self.pool.take(endpoint).ok_or(Errno(libc::ENOMEM))?;
+            let mut held = take(&self.pool, endpoint).ok_or(Errno(libc::ENOMEM))?;
             held.kind = Kind::Receive(index);
             self.post(endpoint, held)?;
         }
@@ -127,29 +125,24 @@ impl Receives {
         slot.references.store(POSTED, Ordering::Relaxed);
         slot.context.store(held.context() as usize, Ordering::Relaxed);
         // SAFETY: the buffer and its operation are the provider's until `end`.
-        match unsafe { endpoint.receive(held.source(self.shape.bytes), self.takes_many(), held.context()) } {
-            Ok(()) => {
-                held.into_context();
+        let posted = unsafe { endpoint.receive(held.source(self.shape.bytes), self.takes_many(), held.context()) };
+        match held.started(posted) {
+            Err((held, Errno::AGAIN)) => {
+                self.unposted.push(held);
                 Ok(())
             }
-            Err(Errno::AGAIN) => {
-                lock(&self.unposted).push(held);
-                self.has_unposted.store(true, Ordering::Release);
-                Ok(())
-            }
-            Err(why) => Err(why),
+            posted => posted.map_err(|(_, why)| why),
         }
     }
 
     /// Tries again to post what could not be posted.
     #[inline]
     pub fn retry(&self, endpoint: &Endpoint) -> Result<(), Errno> {
-        if !self.has_unposted.load(Ordering::Relaxed) {
+        if self.unposted.is_empty() {
             return Ok(());
         }
-        self.has_unposted.store(false, Ordering::Relaxed);
-        let unposted = std::mem::take(&mut *lock(&self.unposted));
-        unposted.into_iter().try_for_each(|held| self.post(endpoint, held))
+        let mut unposted = self.unposted.take_all().into_iter();
+        unposted.try_for_each(|held| self.post(endpoint, held))
     }
 
     /// Takes a reference for the message of a completion, if it [has one](has_message); under the
@@ -211,7 +204,7 @@ impl Receives {
 
     /// Whether this is the context of a receive.
     pub fn owns(&self, context: *const std::ffi::c_void) -> bool {
-        self.pool.owns(context)
+        operation::owns(&self.pool, context)
     }
 
     /// Address of the message of a completion.

@@ -5,13 +5,15 @@
 //! as long as its operation cannot go stale. Memory that cannot be registered is copied part by
 //! part.
 
-use crate::ffi::{bits, Delivery, Errno, Remote, Source};
+mod segments;
+
+use crate::ffi::{bits, Errno, Remote, Source};
 use crate::link::{Link, Stalled};
 use crate::memory::Segments;
-use crate::operation::{Access, Kind, OwnedOperation, Pool, Rest};
+use crate::operation::{take, Access, Kind, OwnedOperation, Pool, Rest};
 use crate::put_notify;
 use crate::settings::Settings;
-use gasnet_conduit::{config, Busy, Get, JobRank, LocalCompletion, LocalMemory, Put, Rma, SourceUse};
+use gasnet_conduit::{config, Busy, Get, LocalCompletion, LocalMemory, Put, Rma, SourceUse};
 use gasnet_sys::atomic::Ordering;
 use std::sync::atomic::AtomicBool;
 
@@ -22,61 +24,47 @@ const DELIVERED: u64 = bits::COMPLETION | bits::DELIVERY_COMPLETE;
 /// Flags of a put that announces itself. Its completion is that of its source.
 const ANNOUNCED: u64 = bits::COMPLETION | bits::REMOTE_CQ_DATA;
 
-/// The local memory of an operation, ready for the provider.
-struct Ready {
-    held: OwnedOperation,
-    source: Source,
-    access: Access,
-    /// The operation's own bytes stand for all of it.
-    is_copy: bool,
+/// Operations of the provider.
+#[derive(Clone, Copy, Debug)]
+pub struct Abilities {
+    /// Puts and gets.
+    pub rma: bool,
+    /// Puts that announce themselves, rather than by a message that follows.
+    pub announces: bool,
+    /// Operations of [`crate::atomics`] that every process has.
+    pub atomics: u64,
 }
 
 /// One-sided operations of a process.
 pub struct OneSided {
+    pub abilities: Abilities,
     /// Most bytes of an injected put.
     inject_put: usize,
-    segments: Segments,
+    pub segments: Segments,
     /// Puts of Longs announce themselves, as far as the provider has refused none.
     announces: AtomicBool,
     /// Local memory was copied because the provider does not register it.
     copies: AtomicBool,
     operations: Pool,
-    bounces: Pool,
+    /// Operations with bytes of their own.
+    pub bounces: Pool,
     // Last: what is above has regions of its endpoint.
-    link: Link,
+    pub link: Link,
 }
 
 impl OneSided {
-    /// Nothing is under way. Puts of up to `inject_put` bytes are injected; puts of Longs announce
-    /// themselves if they can.
-    pub fn new(link: Link, settings: &Settings, inject_put: usize, announces: bool) -> Self {
+    /// Nothing is under way. Puts of up to `inject_put` bytes are injected.
+    pub fn new(link: Link, settings: &Settings, inject_put: usize, abilities: Abilities) -> Self {
         Self {
+            abilities,
             inject_put,
             segments: Segments::default(),
-            announces: AtomicBool::new(announces),
+            announces: AtomicBool::new(abilities.announces),
             copies: AtomicBool::new(false),
             operations: Pool::new(0, OPERATIONS),
             bounces: Pool::new(settings.bounce_bytes, settings.bounces),
             link,
         }
-    }
-
-    /// The endpoint and its peers.
-    #[inline]
-    pub fn link(&self) -> &Link {
-        &self.link
-    }
-
-    /// Segments and keys.
-    #[inline]
-    pub fn segments(&self) -> &Segments {
-        &self.segments
-    }
-
-    /// Operations with bytes of their own.
-    #[inline]
-    pub fn bounces(&self) -> &Pool {
-        &self.bounces
     }
 
     /// All operations.
@@ -102,58 +90,51 @@ impl OneSided {
         unsafe { self.link.endpoint.close() };
     }
 
-    /// Prepares local memory: `copies` allows a copy, which is filled later.
-    /// `access`: [`bits::WRITE`] of the source of a put, which may be read-only memory, or
-    /// [`bits::READ`] of the destination of a get.
-    fn ready(&self, memory: &LocalMemory, bytes: usize, copies: bool, access: u64) -> Result<Ready, Busy> {
-        let known = self.segments.local(&self.link.endpoint, memory, bytes);
-        let small = bytes <= self.bounces.bytes();
-        if small && (copies || known.is_none()) {
-            let held = self.bounces.take(&self.link.endpoint).ok_or(Busy)?;
-            let source = held.source(bytes);
-            return Ok(Ready {
-                held,
-                source,
-                access: Access::Fixed,
-                is_copy: true,
-            });
-        }
-        let ready = |held, source, access| {
-            Ok(Ready {
-                held,
-                source,
-                access,
-                is_copy: false,
-            })
+    /// Prepares local memory, for a put or get of `remote`: `copies` allows a copy, which is filled
+    /// later. `access`: [`bits::WRITE`] of the source of a put, which may be read-only memory, or
+    /// [`bits::READ`] of the destination of a get. Returns also whether the operation's own bytes
+    /// stand for all of the memory.
+    fn ready(
+        &self,
+        (memory, bytes): (&LocalMemory, usize),
+        copies: bool,
+        access: u64,
+        remote: Remote,
+    ) -> Result<(OwnedOperation, bool), Busy> {
+        let endpoint = &self.link.endpoint;
+        let known = self.segments.local(endpoint, memory, bytes);
+        let is_copy = bytes <= self.bounces.bytes() && (copies || known.is_none());
+        let pool = if is_copy { &self.bounces } else { &self.operations };
+        let mut held = take(pool, endpoint).ok_or(Busy)?;
+        let (access, local) = match known {
+            _ if is_copy => (Access::Fixed, held.source(bytes)),
+            Some(source) if memory.device.is_none() => (Access::Client, source),
+            Some(source) => (Access::Fixed, source),
+            None => {
+                let mut source = Source {
+                    address: memory.address,
+                    bytes,
+                    descriptor: std::ptr::null_mut(),
+                };
+                // SAFETY: the runtime keeps the memory until the operation is complete.
+                match unsafe { endpoint.register(memory.address, bytes, access) } {
+                    Ok(region) => {
+                        source.descriptor = region.descriptor();
+                        held.region = Some(Box::new(region));
+                        (Access::Client, source)
+                    }
+                    Err(why) => {
+                        held.release();
+                        let copied = (why != Errno::AGAIN).then(|| take(&self.bounces, endpoint));
+                        held = copied.flatten().ok_or(Busy)?;
+                        self.note_copies(why);
+                        (Access::Copied, source)
+                    }
+                }
+            }
         };
-        let mut held = self.operations.take(&self.link.endpoint).ok_or(Busy)?;
-        if let Some(source) = known {
-            let is_host = memory.device.is_none();
-            return ready(held, source, if is_host { Access::Client } else { Access::Fixed });
-        }
-        let mut source = Source {
-            address: memory.address,
-            bytes,
-            descriptor: std::ptr::null_mut(),
-        };
-        // SAFETY: the runtime keeps the memory until the operation is complete.
-        match unsafe { self.link.endpoint.register(memory.address, bytes, access) } {
-            Ok(region) => {
-                source.descriptor = region.descriptor();
-                held.region = Some(Box::new(region));
-                ready(held, source, Access::Client)
-            }
-            Err(Errno::AGAIN) => {
-                held.release();
-                Err(Busy)
-            }
-            Err(why) => {
-                held.release();
-                let held = self.bounces.take(&self.link.endpoint).ok_or(Busy)?;
-                self.note_copies(why);
-                ready(held, source, Access::Copied)
-            }
-        }
+        held.rest = Some(Rest { access, local, remote });
+        Ok((held, is_copy))
     }
 
     /// Starts a put, from a copy if `copies` allows that. `kind` depends on whether it does.
@@ -164,14 +145,12 @@ impl OneSided {
         copies: bool,
         kind: impl FnOnce(bool) -> Kind,
     ) -> Result<LocalCompletion, Busy> {
-        let mut ready = self.ready(&put.from, put.bytes, copies, bits::WRITE)?;
-        if ready.is_copy {
-            copy_in(&mut ready.held, put.from.address, put.bytes);
+        let (mut held, is_copy) = self.ready((&put.from, put.bytes), copies, bits::WRITE, remote)?;
+        if is_copy {
+            copy_in(&mut held, put.from.address, put.bytes);
         }
-        ready.held.kind = kind(ready.is_copy);
-        ready.held.cookie = put.cookie;
-        let is_copy = ready.is_copy;
-        self.begin(ready, remote, put.to.peer)?;
+        (held.kind, held.cookie, held.peer) = (kind(is_copy), put.cookie, put.to.peer);
+        self.begin(held)?;
         Ok(if is_copy {
             LocalCompletion::AtReturn
         } else {
@@ -180,28 +159,11 @@ impl OneSided {
     }
 
     /// Starts a put or get, or its first part.
-    fn begin(&self, ready: Ready, remote: Remote, peer: JobRank) -> Result<(), Busy> {
-        let mut held = ready.held;
-        held.peer = peer;
-        held.kind.announce_at_end(ready.access);
-        held.rest = Some(Rest {
-            access: ready.access,
-            local: ready.source,
-            remote,
-        });
-        match self.advance(held) {
-            Ok(()) => Ok(()),
-            // Connecting may need polls of the peer, for which a client need not wait.
-            Err((held, Errno::AGAIN)) if self.link.may_stall() => {
-                self.link.stalled.push(Stalled::Rest(held));
-                Ok(())
-            }
-            Err((held, why)) => {
-                let what = held.kind.name();
-                held.release();
-                Err(self.link.refused(peer, what, why))
-            }
-        }
+    fn begin(&self, mut held: OwnedOperation) -> Result<(), Busy> {
+        held.announce_copy_at_end();
+        // Connecting may need polls of the peer, for which a client need not wait.
+        let started = self.link.or_stall(self.advance(held), Stalled::Rest);
+        started.map_err(|(held, why)| self.link.abandon(held, why))
     }
 
     /// Starts the next part of a put or get, in another way if the provider refuses one.
@@ -247,26 +209,16 @@ impl OneSided {
                     ..
                 } => {
                     *parts -= 1;
-                    let delivery = Delivery {
-                        flags: ANNOUNCED,
-                        data: put_notify::data(self.link.token(), self.link.rank, *number),
-                    };
-                    self.link.endpoint.write(part, whole.remote, context, delivery)
+                    let data = put_notify::data(self.link.token, self.link.rank, *number);
+                    self.link.endpoint.write(part, whole.remote, context, (ANNOUNCED, data))
                 }
-                _ => self.link.endpoint.write(part, whole.remote, context, delivered(0)),
+                _ => self.link.endpoint.write(part, whole.remote, context, (DELIVERED, 0)),
             }
         };
-        match started {
-            Ok(()) => {
-                held.into_context();
-                Ok(())
-            }
-            Err(why) => {
-                held.kind = kind;
-                held.rest = Some(whole);
-                Err((held, why))
-            }
-        }
+        held.started(started).map_err(|(mut held, why)| {
+            (held.kind, held.rest) = (kind, Some(whole));
+            (held, why)
+        })
     }
 
     /// Prepares a put or get that the provider refused for another try: the put of a Long without
@@ -283,7 +235,7 @@ impl OneSided {
         if !why.refuses_memory() || held.rest.is_none_or(|rest| rest.access != Access::Client) {
             return Err((held, why));
         }
-        let Some(mut copy) = self.bounces.take(&self.link.endpoint) else {
+        let Some(mut copy) = take(&self.bounces, &self.link.endpoint) else {
             return Err((held, Errno::AGAIN));
         };
         self.note_copies(why);
@@ -292,7 +244,7 @@ impl OneSided {
             access: Access::Copied,
             ..rest
         });
-        copy.kind.announce_at_end(Access::Copied);
+        copy.announce_copy_at_end();
         held.release();
         Ok(copy)
     }
@@ -313,28 +265,14 @@ impl OneSided {
     /// Starts the next part of a put or get that was taken; later if there is no room now.
     /// Whether it started, or failed.
     pub fn resume(&self, held: OwnedOperation) -> bool {
-        let peer = held.peer;
-        match self.advance(held) {
-            Ok(()) => {}
-            Err((held, Errno::AGAIN)) => {
-                self.link.stalled.push(Stalled::Rest(held));
-                return false;
-            }
-            Err((held, why)) => {
-                let what = held.kind.name();
-                held.release();
-                let _ = self.link.refused(peer, what, why);
-            }
-        }
-        true
+        self.link.is_over(self.advance(held), Stalled::Rest)
     }
 
     /// Starts a put whose source fits the provider's own buffer. No operation needs it afterwards.
     fn put_injected(&self, put: &Put, remote: Remote) -> Result<(), Errno> {
-        let mut held = self.operations.take(&self.link.endpoint).ok_or(Errno::AGAIN)?;
-        held.kind = Kind::Put { source_is_free: true };
-        held.peer = put.to.peer;
-        held.cookie = put.cookie;
+        let mut held = take(&self.operations, &self.link.endpoint).ok_or(Errno::AGAIN)?;
+        let kind = Kind::Put { source_is_free: true };
+        (held.kind, held.cookie, held.peer) = (kind, put.cookie, put.to.peer);
         let source = Source {
             address: put.from.address,
             bytes: put.bytes,
@@ -342,29 +280,13 @@ impl OneSided {
         };
         // SAFETY: the source is read before this returns.
         let started = unsafe {
-            let context = held.context();
-            self.link
-                .endpoint
-                .write(source, remote, context, delivered(bits::INJECT))
+            let (context, flags) = (held.context(), DELIVERED | bits::INJECT);
+            self.link.endpoint.write(source, remote, context, (flags, 0))
         };
-        match started {
-            Ok(()) => {
-                held.into_context();
-                Ok(())
-            }
-            Err(why) => {
-                held.release();
-                Err(why)
-            }
-        }
-    }
-}
-
-/// A put that completes when its bytes are at the target, with further flags.
-fn delivered(flags: u64) -> Delivery {
-    Delivery {
-        flags: DELIVERED | flags,
-        data: 0,
+        held.started(started).map_err(|(held, why)| {
+            held.release();
+            why
+        })
     }
 }
 
@@ -394,11 +316,11 @@ impl Rma for OneSided {
 
     fn get(&self, get: &Get) -> Result<(), Busy> {
         let remote = self.segments.remote(&get.from, self.link.target(get.from.peer)?);
-        let mut ready = self.ready(&get.to, get.bytes, false, bits::READ)?;
-        ready.held.kind = Kind::Get {
-            copy_to: ready.is_copy.then_some((get.to.address, get.bytes)),
+        let (mut held, is_copy) = self.ready((&get.to, get.bytes), false, bits::READ, remote)?;
+        held.kind = Kind::Get {
+            copy_to: is_copy.then_some((get.to.address, get.bytes)),
         };
-        ready.held.cookie = get.cookie;
-        self.begin(ready, remote, get.from.peer)
+        (held.cookie, held.peer) = (get.cookie, get.from.peer);
+        self.begin(held)
     }
 }

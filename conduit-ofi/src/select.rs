@@ -65,7 +65,7 @@ pub fn select(library: &'static Functions, choice: &Choice, needs: Needs) -> Res
         provider: Some(&provider),
         domain: Some(&name),
         job,
-        ..offer.needs.wanted(bits::MSG, false)
+        ..offer.needs.wanted()
     };
     // A provider may be older than the library, and then lacks newer interfaces.
     let interface = |device_memory| {

@@ -1,8 +1,8 @@
 //! Sending packets.
 
 use crate::ffi::Errno;
-use crate::link::{Link, PeerState, Stalled};
-use crate::operation::{self, OwnedOperation, Pool};
+use crate::link::{Link, PeerState, Stalled, Started};
+use crate::operation::{self, grow, take, OwnedOperation, Pool};
 use crate::settings::Settings;
 use crate::wire::{padding, Kind, HEADER, OVERHEAD};
 use gasnet_conduit::{Busy, Class, JobRank, SendBuffer};
@@ -28,17 +28,6 @@ pub struct SendReservation {
 }
 
 impl SendReservation {
-    /// A message that costs and returns no credits.
-    fn free(link: &Link, peer: JobRank, class: Class) -> Self {
-        Self {
-            peer,
-            class,
-            number: link.peers.number(peer),
-            cost: 0,
-            credits: 0,
-        }
-    }
-
     /// Pays for a message of so many bytes. `None` if it is to be dropped.
     #[inline]
     pub fn take(link: &Link, peer: JobRank, class: Class, message: usize) -> Result<Option<Self>, Busy> {
@@ -56,9 +45,11 @@ impl SendReservation {
         }
         let credits = link.peers.credits(peer).take_owed(MOST_CREDITS) as u16;
         Ok(Some(Self {
+            peer,
+            class,
+            number: link.peers.number(peer),
             cost,
             credits,
-            ..Self::free(link, peer, class)
         }))
     }
 
@@ -69,16 +60,18 @@ impl SendReservation {
         link.peers.credits(self.peer).owe(u32::from(self.credits));
     }
 
-    /// A call for the message failed.
+    /// The message was not sent, because a call failed.
     #[cold]
     fn refused(&self, link: &Link, why: Errno) -> Busy {
+        self.cancel(link);
         link.refused(self.peer, operation::Kind::Packet(self.class).name(), why)
     }
 }
 
 /// Messages of a process, and the buffers that they are sent from.
 pub struct Messages {
-    max_packet: usize,
+    /// Bytes of the largest packet.
+    pub max_packet: usize,
     /// Most bytes of an injected message.
     inject: usize,
     /// By class: requests, replies.
@@ -102,12 +95,6 @@ impl Messages {
         }
     }
 
-    /// Bytes of the largest packet.
-    #[inline]
-    pub fn max_packet(&self) -> usize {
-        self.max_packet
-    }
-
     /// All buffers.
     pub fn pools(&self) -> impl Iterator<Item = &Pool> {
         self.small.iter().chain(&self.large).chain([&self.reserved])
@@ -116,7 +103,7 @@ impl Messages {
     /// Allocates the first small buffers.
     pub fn allocate(&self, link: &Link, settings: &Settings) -> Result<(), Errno> {
         let mut pools = self.small.iter().zip(settings.first_buffers);
-        pools.try_for_each(|(pool, first)| pool.grow(&link.endpoint, first))
+        pools.try_for_each(|(pool, first)| grow(pool, &link.endpoint, first))
     }
 
     /// See [`gasnet_conduit::Network::send`].
@@ -143,14 +130,15 @@ impl Messages {
                 let room = held.bytes(message);
                 header.encode(bytes, room);
                 concatenate(parts, &mut room[HEADER..]);
-                sent =
-                    transmit(link, held, message, &reservation).or_else(|(held, why)| keep(link, held, message, why));
+                (held.kind, held.peer) = (operation::Kind::Packet(class), peer);
+                // The first message to a peer must not wait until it is connected.
+                let started = transmit(link, held, message, reservation.number);
+                sent = link
+                    .or_stall(started, |held| Stalled::Message(held, message))
+                    .map_err(fault);
             }
         }
-        sent.map_err(|why| {
-            reservation.cancel(link);
-            reservation.refused(link, why)
-        })
+        sent.map_err(|why| reservation.refused(link, why))
     }
 
     /// A send buffer for a message of so many bytes.
@@ -160,7 +148,7 @@ impl Messages {
             small if message <= small.bytes() => small,
             _ => &self.large[index],
         };
-        pool.take(&link.endpoint)
+        take(pool, &link.endpoint)
     }
 
     /// Returns credits to a peer in a message of their own.
@@ -181,9 +169,9 @@ impl Messages {
 
     /// Sends a message without a packet; from a buffer where the provider injects nothing.
     pub fn send_header(&self, link: &Link, message: &[u8], peer: JobRank) -> Result<(), Errno> {
-        let reservation = SendReservation::free(link, peer, Class::Reply);
+        let number = link.peers.number(peer);
         if self.inject >= message.len() {
-            match link.endpoint.inject(message, reservation.number) {
+            match link.endpoint.inject(message, number) {
                 Err(why) if why.refuses_flags() => {}
                 sent => return sent,
             }
@@ -191,78 +179,40 @@ impl Messages {
         let held = self.send_buffer(link, Class::Reply, message.len());
         let mut held = held.ok_or(Errno::AGAIN)?;
         held.bytes(message.len()).copy_from_slice(message);
-        transmit(link, held, message.len(), &reservation).map_err(|(held, why)| {
-            held.release();
-            why
-        })
+        (held.kind, held.peer) = (operation::Kind::Packet(Class::Reply), peer);
+        transmit(link, held, message.len(), number).map_err(fault)
     }
 
     /// A send buffer for a client.
     pub fn reserve(&self, link: &Link, bytes: usize) -> Result<SendBuffer, Busy> {
         assert!(bytes <= self.max_packet, "defect: a send buffer of {bytes} bytes");
-        let held = self.reserved.take(&link.endpoint).ok_or(Busy)?;
+        let held = take(&self.reserved, &link.endpoint).ok_or(Busy)?;
         let address = held.address() + HEADER;
         held.into_context();
         Ok(SendBuffer(address as *mut u8))
     }
 }
 
-/// Keeps a message that the provider has no room for, if there are not too many already: the first
-/// message to a peer must not wait until it is connected.
+/// Releases an operation that was not started. Returns why.
 #[cold]
-fn keep(link: &Link, held: OwnedOperation, message: usize, why: Errno) -> Result<(), Errno> {
-    if why == Errno::AGAIN && link.may_stall() {
-        link.stalled.push(Stalled::Message(held, message));
-        return Ok(());
-    }
+fn fault((held, why): (OwnedOperation, Errno)) -> Errno {
     held.release();
-    Err(why)
+    why
 }
 
-/// Sends a message that lies in an operation, which the provider has until completion.
-pub fn transmit(
-    link: &Link,
-    mut held: OwnedOperation,
-    message: usize,
-    reservation: &SendReservation,
-) -> Result<(), (OwnedOperation, Errno)> {
-    held.kind = operation::Kind::Packet(reservation.class);
-    held.peer = reservation.peer;
-    let (source, context) = (held.source(message), held.context());
+/// Sends a message that lies in an operation, which the provider has until completion. `number`:
+/// its peer in the address vector.
+pub fn transmit(link: &Link, held: OwnedOperation, message: usize, number: u64) -> Started {
     // SAFETY: nobody changes the message until it completes.
-    match unsafe { link.endpoint.send(source, reservation.number, context) } {
-        Ok(()) => {
-            held.into_context();
-            Ok(())
-        }
-        Err(why) => Err((held, why)),
-    }
+    let sent = unsafe { link.endpoint.send(held.source(message), number, held.context()) };
+    held.started(sent)
 }
 
 /// Sends a message that was taken before; again by a later poll if there is no room now. Whether it
 /// is sent, or failed.
-pub fn transmit_later(link: &Link, held: OwnedOperation, message: usize, reservation: &SendReservation) -> bool {
-    match transmit(link, held, message, reservation) {
-        Ok(()) => {}
-        Err((held, Errno::AGAIN)) => {
-            link.stalled.push(Stalled::Message(held, message));
-            return false;
-        }
-        Err((held, why)) => {
-            held.release();
-            let _ = reservation.refused(link, why);
-        }
-    }
-    true
-}
-
-/// The same in a later poll.
-pub fn transmit_again(link: &Link, held: OwnedOperation, message: usize) -> bool {
-    let operation::Kind::Packet(class) = held.kind else {
-        panic!("defect: {:?} is no packet", held.kind);
-    };
-    let reservation = SendReservation::free(link, held.peer, class);
-    transmit_later(link, held, message, &reservation)
+pub fn transmit_later(link: &Link, held: OwnedOperation, message: usize, number: u64) -> bool {
+    let started = transmit(link, held, message, number);
+    link.is_over(started, |held| Stalled::Message(held, message))
 }
 
 /// Sends a packet of so many bytes in a buffer that the client has filled.
@@ -276,18 +226,14 @@ pub fn send_reserved(link: &Link, peer: JobRank, class: Class, buffer: SendBuffe
     };
     let header = link.header(Kind::Packet(class), reservation.credits);
     header.encode(bytes, held.bytes(HEADER));
-    match transmit(link, held, message, &reservation) {
-        Err((held, Errno::AGAIN)) if link.may_stall() => {
-            link.stalled.push(Stalled::Message(held, message));
-            Ok(())
-        }
-        Err((held, why)) => {
-            held.into_context();
-            reservation.cancel(link);
-            Err(reservation.refused(link, why))
-        }
-        Ok(()) => Ok(()),
-    }
+    (held.kind, held.peer) = (operation::Kind::Packet(class), peer);
+    let started = link.or_stall(transmit(link, held, message, reservation.number), |held| {
+        Stalled::Message(held, message)
+    });
+    started.map_err(|(held, why)| {
+        held.into_context();
+        reservation.refused(link, why)
+    })
 }
 
 /// Writes the parts one after another.

@@ -1,17 +1,19 @@
 //! The start: opens an endpoint, exchanges addresses, and allocates buffers.
 
 use crate::boot_record::Names;
+use crate::connect_timeout::ConnectTimeouts;
 use crate::ffi::{Endpoint, Errno, Functions, Info, Minimum, Threads};
 use crate::link::Link;
 use crate::memory::wants_registration;
-use crate::net::{Abilities, Net, Parts};
+use crate::net::Net;
+use crate::operation::grow;
 use crate::peers::{self, Peers};
 use crate::presets;
 use crate::provider::{self, Needs, Offer};
 use crate::put_notify::PendingPuts;
 use crate::receive::deliver::Receiver;
 use crate::receive::{Buffers, Many, Receives};
-use crate::rma::OneSided;
+use crate::rma::{Abilities, OneSided};
 use crate::select::{self, Selected};
 use crate::send::{Messages, INJECT};
 use crate::settings::{self, Choice, Settings};
@@ -65,17 +67,19 @@ fn try_open(info: &StartInfo<'_>, choice: &Choice) -> Result<Net, String> {
     let window = peers::window(window, &provider.provider(), numbers.len());
     let pending_puts = PendingPuts::new(token, info.size);
     let link = Link::new(info.rank, Peers::new(&numbers, window), token, endpoint);
-    let parts = Parts {
+    // From here on an error closes the endpoint before buffers are freed.
+    let net = Net {
+        completions: settings.completions,
+        connect_timeouts: ConnectTimeouts::default(),
+        stale_shm,
         messages: Messages::new(&settings, inject),
         receiver: Receiver::new(settings.max_packet, pending_puts, receives),
-        rma: OneSided::new(link, &settings, inject_put, abilities.announces),
+        rma: OneSided::new(link, &settings, inject_put, abilities),
     };
-    // From here on an error closes the endpoint before buffers are freed.
-    let net = Net::new(parts, abilities, settings.completions, stale_shm);
     let endpoint = &net.link().endpoint;
     let refused = |what: &str, why: Errno| format!("{:?}: {what}: {}", endpoint.info(), why.text());
     allocate(&net, &settings).map_err(|why| refused("cannot allocate send buffers", why))?;
-    let posted = net.receiver().receives().post_all(endpoint);
+    let posted = net.receiver.receives.post_all(endpoint);
     posted.map_err(|why| refused("cannot post receive buffers", why))?;
     Ok(net)
 }
@@ -84,14 +88,14 @@ fn try_open(info: &StartInfo<'_>, choice: &Choice) -> Result<Net, String> {
 /// one at least where the provider wants registration.
 fn allocate(net: &Net, settings: &Settings) -> Result<(), Errno> {
     let link = net.link();
-    net.messages().allocate(link, settings)?;
+    net.messages.allocate(link, settings)?;
     if !wants_registration(link.endpoint.info()) {
         return Ok(());
     }
-    let pools = net.messages().pools().chain([net.rma().bounces()]);
+    let pools = net.messages.pools().chain([&net.rma.bounces]);
     pools
         .filter(|pool| pool.is_empty())
-        .try_for_each(|pool| pool.grow(&link.endpoint, 1))
+        .try_for_each(|pool| grow(pool, &link.endpoint, 1))
 }
 
 /// Opens an endpoint of the provider for a job.
@@ -128,15 +132,16 @@ pub fn open_selected(
     settings: &Settings,
     threads: Threads,
 ) -> Result<Opened, String> {
-    let abilities = Abilities {
-        rma: selected.rma,
-        announces: selected.announces(),
-        atomics: 0,
-    };
-    let name = selected.info.provider();
-    let end = versions::end(&name, selected.version);
-    let many = selected.multi_receive && settings.receive_bytes.is_some() && end != End::Unknown;
-    let (provider, has_atomics) = (selected.info, selected.atomics);
+    let (announces, name) = (selected.announces(), selected.info.provider());
+    let Selected {
+        info: provider,
+        version,
+        rma,
+        atomics: has_atomics,
+        multi_receive,
+    } = selected;
+    let end = versions::end(&name, version);
+    let many_bytes = settings.receive_bytes.filter(|_| multi_receive && end != End::Unknown);
     let shown = format!("{provider:?}");
     let message = settings.max_packet + wire::OVERHEAD;
     if provider.max_bytes() < message {
@@ -148,24 +153,16 @@ pub fn open_selected(
     let refused = |why: String| format!("{shown}: {why}");
     let minimum = Minimum {
         bytes: message + versions::overhead(&name),
-        is_late: versions::sets_minimum_late(&name, selected.version),
+        is_late: versions::sets_minimum_late(&name, version),
     };
     let endpoint = Endpoint::open(provider, threads, settings.queue, minimum).map_err(refused)?;
-    let receives = match settings.receive_bytes.filter(|_| many) {
-        Some(bytes) => Buffers {
-            bytes: bytes.max(4 * minimum.bytes),
-            many: Some(Many {
-                least: minimum.bytes,
-                end,
-            }),
-        },
-        None => Buffers {
-            bytes: message,
-            many: None,
-        },
+    let least = minimum.bytes;
+    let shape = Buffers {
+        bytes: many_bytes.map_or(message, |bytes| bytes.max(4 * least)),
+        many: many_bytes.map(|_| Many { least, end }),
     };
-    let count = settings.receives.unwrap_or(if many { 8 } else { 64 });
-    let receives = Receives::new(&endpoint, count, receives);
+    let count = settings.receives.unwrap_or(if shape.many.is_some() { 8 } else { 64 });
+    let receives = Receives::new(&endpoint, count, shape);
     let receives = receives.map_err(|why| refused(format!("cannot allocate receive buffers: {}", why.text())))?;
     let atomics = match atomics_by_messages(has_atomics, choice, &endpoint) {
         None => crate::atomics::supported(&endpoint),
@@ -173,7 +170,11 @@ pub fn open_selected(
     };
     Ok(Opened {
         endpoint,
-        abilities: Abilities { atomics, ..abilities },
+        abilities: Abilities {
+            rma,
+            announces,
+            atomics,
+        },
         receives,
     })
 }

@@ -26,14 +26,6 @@ pub struct AtomicCode {
 /// Offset of the old value of an atomic in its local memory.
 pub const ATOMIC_RESULT: usize = 16;
 
-/// Flags of a put, and data for the queue of its target.
-#[derive(Clone, Copy, Debug)]
-pub struct Delivery {
-    /// [`super::bits`].
-    pub flags: u64,
-    pub data: u64,
-}
-
 /// Local memory of an operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
@@ -443,7 +435,7 @@ impl Endpoint {
         Errno::check(code).map(|_| ())
     }
 
-    /// Writes to memory of a peer.
+    /// Writes to memory of a peer, with flags ([`super::bits`]) and data for the queue of the peer.
     ///
     /// # Safety
     /// The source, unless injected, and the context are the provider's until completion.
@@ -453,11 +445,11 @@ impl Endpoint {
         from: Source,
         to: Remote,
         context: *mut c_void,
-        delivery: Delivery,
+        (flags, data): (u64, u64),
     ) -> Result<(), Errno> {
-        with_message(from, to, context, delivery.data, |message| {
+        with_message(from, to, context, data, |message| {
             let _gate = self.gate.enter();
-            Errno::check(call!(self.ep, rma.writemsg(message, delivery.flags))).map(|_| ())
+            Errno::check(call!(self.ep, rma.writemsg(message, flags))).map(|_| ())
         })
     }
 

@@ -18,7 +18,7 @@ mod info;
 mod library;
 mod region;
 
-pub use endpoint::{AtomicCode, Completion, Delivery, Endpoint, Minimum, Remote, Source, Threads, ATOMIC_RESULT};
+pub use endpoint::{AtomicCode, Completion, Endpoint, Minimum, Remote, Source, Threads, ATOMIC_RESULT};
 pub use failure::Failure;
 pub use info::{Info, Infos, Wanted};
 pub use library::Functions;

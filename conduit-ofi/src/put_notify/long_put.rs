@@ -21,20 +21,10 @@ const PACKED_LIMIT: usize = 8 << 10;
 /// Numbers of puts that announce themselves.
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// A put that is followed by a packet.
-#[derive(Clone, Copy)]
-pub struct LongPut<'a> {
-    pub put: &'a Put,
-    /// The buffer of its source, if the client has filled one.
-    pub filled: Option<SendBuffer>,
-    pub class: Class,
-    pub parts: &'a [&'a [u8]],
-}
-
 impl Messages {
     /// Largest payload that travels in its packet, if puts announce themselves or not.
     pub fn packed_limit(&self, announces: bool) -> usize {
-        let half = self.max_packet() / 2;
+        let half = self.max_packet / 2;
         // A message after the delivery of a put costs a round trip more.
         if announces {
             PACKED_LIMIT.min(half)
@@ -44,14 +34,15 @@ impl Messages {
     }
 
     /// Puts, and sends a packet that waits for the parts of the put.
-    pub fn put_and_notify(&self, rma: &OneSided, long: LongPut<'_>) -> Result<LocalCompletion, Busy> {
-        let LongPut {
-            put,
-            filled,
-            class,
-            parts: packet,
-        } = long;
-        let link = rma.link();
+    /// `filled`: the buffer of its source, if the client has filled one.
+    pub fn put_and_notify(
+        &self,
+        rma: &OneSided,
+        put: &Put,
+        filled: Option<SendBuffer>,
+        (class, packet): (Class, &[&[u8]]),
+    ) -> Result<LocalCompletion, Busy> {
+        let link = &rma.link;
         let bytes: usize = packet.iter().map(|part| part.len()).sum();
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         let parts = put.bytes.div_ceil(link.endpoint.info().max_bytes()) as u32;
@@ -74,7 +65,8 @@ impl Messages {
         concatenate(packet, &mut room[front..]);
         match put_payload(rma, put, filled, PutParts { number, parts }, reservation.number) {
             Ok(local) => {
-                transmit_later(link, held, message, &reservation);
+                (held.kind, held.peer) = (Kind::Packet(class), put.to.peer);
+                transmit_later(link, held, message, reservation.number);
                 Ok(local)
             }
             Err(why) => {
@@ -87,7 +79,7 @@ impl Messages {
     /// Announces parts of a put that is complete; later if there is no room now. Whether that is
     /// done, or failed.
     pub fn announce(&self, rma: &OneSided, arrival: Arrival) -> bool {
-        let (link, peer) = (rma.link(), arrival.peer);
+        let (link, peer) = (&rma.link, arrival.peer);
         if !link.peers.states.is_present(peer) {
             return true;
         }
@@ -117,7 +109,7 @@ fn put_payload(
     count: PutParts,
     target: u64,
 ) -> Result<LocalCompletion, Busy> {
-    let remote = rma.segments().remote(&put.to, target);
+    let remote = rma.segments.remote(&put.to, target);
     let by_message = !rma.announces();
     let kind = |reports| Kind::PutNotify {
         number: count.number,
@@ -145,7 +137,7 @@ fn put_payload(
             held.rest = None;
             let what = held.kind.name();
             held.into_context();
-            Err(rma.link().refused(put.to.peer, what, why))
+            Err(rma.link.refused(put.to.peer, what, why))
         }
     }
 }

@@ -26,8 +26,8 @@ pub struct Receiver {
     pending_puts: PendingPuts,
     /// Requests that arrived while only replies were polled.
     deferred: PendingQueue<(JobRank, AlignedCopy)>,
-    outsiders: Outsiders,
-    receives: Receives,
+    pub outsiders: Outsiders,
+    pub receives: Receives,
 }
 
 impl Receiver {
@@ -41,17 +41,6 @@ impl Receiver {
             outsiders: Outsiders::default(),
             receives,
         }
-    }
-
-    /// The receive buffers.
-    #[inline]
-    pub fn receives(&self) -> &Receives {
-        &self.receives
-    }
-
-    /// Messages and errors of others than the job's members.
-    pub fn outsiders(&self) -> &Outsiders {
-        &self.outsiders
     }
 
     /// Bytes of the largest message of the job.
@@ -122,19 +111,34 @@ impl Receiver {
     }
 
     /// Drops the reference to a message.
-    pub fn release(&self, link: &Link, index: usize) {
+    fn release(&self, link: &Link, index: usize) {
         if let Err(why) = self.receives.release(&link.endpoint, index) {
             link.fail("fi_recvmsg", why);
         }
     }
 
+    /// Delivers a message that lies in a receive buffer, and drops the reference to it. Returns the
+    /// number of upcalls.
+    pub fn deliver_in_place(
+        &self,
+        link: &Link,
+        (index, message): (usize, &mut [u8]),
+        scope: PollScope,
+        upcalls: &mut dyn Upcalls,
+    ) -> usize {
+        let delivered = self.deliver(link, message, scope, upcalls);
+        wire::spend(message);
+        self.release(link, index);
+        delivered
+    }
+
     /// A part of a put has arrived, with this data: delivers its packet after the last one. Returns
     /// the number of upcalls.
     pub fn note_put(&self, link: &Link, data: u64, upcalls: &mut dyn Upcalls) -> usize {
-        match self.pending_puts.put(data) {
-            Some(message) => self.deliver_announced(link, message, PollScope::Replies, upcalls),
-            None => 0,
-        }
+        let announced = self.pending_puts.put(data);
+        announced.map_or(0, |message| {
+            self.deliver_announced(link, message, PollScope::Replies, upcalls)
+        })
     }
 
     /// Delivers a message. Returns the number of upcalls.
@@ -159,10 +163,10 @@ impl Receiver {
         }
         match header.kind {
             wire::Kind::Credits => 0,
-            wire::Kind::Arrived(number, parts) => match self.pending_puts.arrived(source, PutParts { number, parts }) {
-                Some(message) => self.deliver_announced(link, message, scope, upcalls),
-                None => 0,
-            },
+            wire::Kind::Arrived(number, parts) => {
+                let announced = self.pending_puts.arrived(source, PutParts { number, parts });
+                announced.map_or(0, |message| self.deliver_announced(link, message, scope, upcalls))
+            }
             wire::Kind::Bye => {
                 link.peers.states.note_stop(source);
                 0
@@ -295,7 +299,7 @@ impl Receiver {
 
 #[inline]
 fn decode(link: &Link, message: &[u8]) -> Result<(Header, Range<usize>), Refusal> {
-    Header::decode(message, link.token(), link.peers.count())
+    Header::decode(message, link.token, link.peers.count())
 }
 
 /// Delivers a request.

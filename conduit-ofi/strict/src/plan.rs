@@ -244,12 +244,7 @@ impl Plan {
 
 /// The bits of a list of names.
 fn bits(table: &[(&str, u64)], list: &str) -> Result<u64, String> {
-    list.split(',').try_fold(0, |all, name| {
-        let entry = table.iter().find(|entry| entry.0 == name);
-        entry
-            .map(|entry| all | entry.1)
-            .ok_or_else(|| format!("'{name}' is not known"))
-    })
+    list.split(',').try_fold(0, |all, name| Ok(all | named(table, name)?))
 }
 
 /// The entry of a table with this name.
