@@ -70,14 +70,6 @@ pub fn send(
     })
 }
 
-/// A parsed fragment.
-struct Fragment<'a> {
-    /// Header of the original datagram.
-    datagram: Header,
-    index: usize,
-    bytes: &'a [u8],
-}
-
 /// A datagram of which some fragments were received.
 #[derive(Debug)]
 struct PartialDatagram {
@@ -123,7 +115,8 @@ impl Reassembly {
     /// Accepts a fragment of the datagram `number`, which was not received yet.
     pub fn accept(&mut self, header: &Header, number: u64, payload: &[u8]) -> FragmentOutcome {
         let bytes = header.message as usize;
-        let Some(fragment) = self.parse(header, number, payload) else {
+        let index = usize::from(header.part);
+        let Some((original, fragment)) = self.parse(header, number, payload) else {
             return FragmentOutcome::Malformed;
         };
         let at = self
@@ -133,7 +126,7 @@ impl Reassembly {
             .unwrap_or_else(|| {
                 self.partials.push(PartialDatagram {
                     number,
-                    header: fragment.datagram,
+                    header: original,
                     received: 0,
                     parts: bytes.div_ceil(FRAGMENT_BYTES) as u16,
                     bytes: Packet::new(bytes),
@@ -141,12 +134,12 @@ impl Reassembly {
                 self.partials.len() - 1
             });
         let partial = &mut self.partials[at];
-        if partial.received >> fragment.index & 1 != 0 {
+        if partial.received >> index & 1 != 0 {
             return FragmentOutcome::Duplicate;
         }
-        let offset = fragment.index * FRAGMENT_BYTES;
-        partial.bytes.bytes_mut()[offset..][..fragment.bytes.len()].copy_from_slice(fragment.bytes);
-        partial.received |= 1 << fragment.index;
+        let offset = index * FRAGMENT_BYTES;
+        partial.bytes.bytes_mut()[offset..][..fragment.len()].copy_from_slice(fragment);
+        partial.received |= 1 << index;
         partial.header.flags |= header.flags & ACK_NOW;
         if partial.received.count_ones() < u32::from(partial.parts) {
             return FragmentOutcome::Incomplete;
@@ -155,8 +148,9 @@ impl Reassembly {
         FragmentOutcome::Complete(partial.header, partial.bytes)
     }
 
-    /// Parses a fragment. `None`: it contradicts itself or earlier fragments.
-    fn parse<'a>(&self, header: &Header, number: u64, payload: &'a [u8]) -> Option<Fragment<'a>> {
+    /// The header of the original datagram, and the bytes of the fragment. `None`: it contradicts
+    /// itself or earlier fragments.
+    fn parse<'a>(&self, header: &Header, number: u64, payload: &'a [u8]) -> Option<(Header, &'a [u8])> {
         let (prefix, fragment) = payload.split_first_chunk::<FRAGMENT_PREFIX>()?;
         let (bytes, part) = (header.message as usize, usize::from(header.part));
         let remaining = bytes.checked_sub(part * FRAGMENT_BYTES)?;
@@ -170,11 +164,7 @@ impl Reassembly {
         let agrees = first.is_none_or(|first| {
             (first.bytes.bytes().len(), first.header.kind, first.header.operand()) == (bytes, original.kind, operand)
         });
-        (fits && may_fragment && agrees).then_some(Fragment {
-            datagram: original,
-            index: part,
-            bytes: fragment,
-        })
+        (fits && may_fragment && agrees).then_some((original, fragment))
     }
 }
 

@@ -39,9 +39,9 @@ mod wire;
 
 use gasnet_conduit::config::Variable;
 use gasnet_conduit::{
-    Abilities, Busy, Class, Completion, Conduit, ConduitError, Cookie, Get, Identity, JobRank, Limits, LocalCompletion,
-    LocalSegment, Network, PollScope, Put, Reach, Registration, RemoteSegment, Rma, SegmentMemory, Segments, SourceUse,
-    StartInfo, Stop, Upcalls,
+    Abilities, Busy, Class, Completion, Conduit, ConduitError, Cookie, Identity, JobRank, Limits, LocalSegment,
+    Network, PollScope, Reach, Registration, RemoteSegment, SegmentMemory, Segments, SourceUse, StartInfo, Stop,
+    Upcalls,
 };
 use net::Net;
 use std::sync::Arc;
@@ -133,16 +133,6 @@ impl Segments for Net {
 
     fn learn(&self, _: JobRank, _: &SegmentMemory, _: &[u8]) -> Result<RemoteSegment, ConduitError> {
         Ok(RemoteSegment(0))
-    }
-}
-
-impl Rma for Net {
-    fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
-        self.put(put)
-    }
-
-    fn get(&self, get: &Get) -> Result<(), Busy> {
-        self.get(get)
     }
 }
 

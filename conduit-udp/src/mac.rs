@@ -24,12 +24,6 @@ pub struct PayloadDigest {
     pub hash: u64,
 }
 
-/// The MAC of a header, and the mask of the payload's hash.
-struct Macs {
-    header: u64,
-    payload_mask: u64,
-}
-
 /// The secret keys of a job.
 #[derive(Debug)]
 pub struct Keys {
@@ -73,7 +67,7 @@ impl Keys {
     }
 
     /// The MAC of a header and the mask for a payload of `bytes`.
-    fn macs(&self, header: &[u8; HEADER_BYTES], implicit: &ImplicitFields, bytes: usize) -> Macs {
+    fn macs(&self, header: &[u8; HEADER_BYTES], implicit: &ImplicitFields, bytes: usize) -> (u64, u64) {
         let mut all = [0; MAC_OFFSET + 20];
         all[..MAC_OFFSET].copy_from_slice(&header[..MAC_OFFSET]);
         let numbers = [implicit.number, *implicit.next.requests(), *implicit.next.replies()];
@@ -82,25 +76,24 @@ impl Keys {
         for (to, word) in all[MAC_OFFSET..].chunks_exact_mut(4).zip(words) {
             to.copy_from_slice(&word.to_le_bytes());
         }
-        let (header, payload_mask) = sip128::SipHasher24::new_with_keys(self.sip[0], self.sip[1])
+        sip128::SipHasher24::new_with_keys(self.sip[0], self.sip[1])
             .hash(&all)
-            .as_u64();
-        Macs { header, payload_mask }
+            .as_u64()
     }
 
     /// Writes the MACs into an encoded header.
     pub fn seal(&self, header: &mut [u8; HEADER_BYTES], implicit: &ImplicitFields, payload: PayloadDigest) {
-        let macs = self.macs(header, implicit, payload.bytes);
-        header[MAC_OFFSET..MAC_OFFSET + 8].copy_from_slice(&macs.header.to_le_bytes());
-        header[MAC_OFFSET + 8..].copy_from_slice(&(macs.payload_mask ^ payload.hash).to_le_bytes());
+        let (mac, mask) = self.macs(header, implicit, payload.bytes);
+        header[MAC_OFFSET..MAC_OFFSET + 8].copy_from_slice(&mac.to_le_bytes());
+        header[MAC_OFFSET + 8..].copy_from_slice(&(mask ^ payload.hash).to_le_bytes());
     }
 
     /// The hash that the payload must have, if the header of a datagram with `bytes` of payload is
     /// authentic.
     pub fn verify_header(&self, header: &[u8; HEADER_BYTES], implicit: &ImplicitFields, bytes: usize) -> Option<u64> {
-        let macs = self.macs(header, implicit, bytes);
+        let (mac, mask) = self.macs(header, implicit, bytes);
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| header[at + i]));
-        (word(MAC_OFFSET) == macs.header).then(|| word(MAC_OFFSET + 8) ^ macs.payload_mask)
+        (word(MAC_OFFSET) == mac).then(|| word(MAC_OFFSET + 8) ^ mask)
     }
 
     /// Whether both MACs are right.

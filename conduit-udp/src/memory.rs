@@ -108,16 +108,9 @@ impl ClientMemory {
     }
 }
 
-/// A registered segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct SegmentRange {
-    base: usize,
-    bytes: usize,
-}
-
-/// The segments of this process that peers may access.
+/// The segments of this process that peers may access: base and length, by number.
 #[derive(Debug, Default)]
-pub struct Segments(RwLock<Vec<Option<SegmentRange>>>);
+pub struct Segments(RwLock<Vec<Option<(usize, usize)>>>);
 
 impl Segments {
     /// Registers a segment, which stays readable and writable until it is unregistered. Returns its
@@ -128,24 +121,23 @@ impl Segments {
         if free == all.len() {
             all.push(None);
         }
-        all[free] = Some(SegmentRange { base, bytes });
+        all[free] = Some((base, bytes));
         free as u32
     }
 
     /// Unregisters a segment. Returns its base and length.
     pub fn unregister(&self, segment: u32) -> Option<(usize, usize)> {
         let mut all = gasnet_sys::write_lock(&self.0);
-        let range = all.get_mut(segment as usize)?.take()?;
-        Some((range.base, range.bytes))
+        all.get_mut(segment as usize)?.take()
     }
 
     /// The range that a peer names. `None`: no segment contains all of it.
     pub fn find(&self, address: u64, bytes: u64) -> Option<ClientMemory> {
         let (address, bytes) = (usize::try_from(address).ok()?, usize::try_from(bytes).ok()?);
         let all = gasnet_sys::read_lock(&self.0);
-        let inside = |range: &SegmentRange| {
-            let offset = address.wrapping_sub(range.base);
-            offset <= range.bytes && bytes <= range.bytes - offset
+        let inside = |&(base, length): &(usize, usize)| {
+            let offset = address.wrapping_sub(base);
+            offset <= length && bytes <= length - offset
         };
         let found = bytes > 0 && all.iter().flatten().any(inside);
         // SAFETY: inside a registered segment. Peers no longer access a segment that is

@@ -13,22 +13,23 @@ mod zero_copy;
 use crate::mac::Keys;
 use crate::memory::Segments;
 use crate::peer::{payload_of, Peer, Ranks};
-use crate::peers::{decode_address, encode_address, Connection, PeerEntry, ADDRESS_BYTES, ALIVE, CLOSED};
+use crate::peers::{decode_address, encode_address, Connection, PeerEntry, ADDRESS_BYTES};
 use crate::per_class::PerClass;
 use crate::settings::Settings;
 use crate::sys::{self, Address, DatagramSlices, Socket, RECV_BATCH};
 use crate::wire::HEADER_BYTES;
 use crate::{last_part, MAX_PACKET_BYTES};
 use coalesce::Coalescer;
-use deferred::{Deferred, DeferredPacket};
+use deferred::Deferred;
 use gasnet_conduit::{Busy, Class, Cookie, JobRank, PollScope, StartInfo, Upcalls, Wake, WakePromise};
+use gasnet_conduit_util::peer_states::PeerStates;
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::lock;
 use progress_thread::ProgressThread;
 use receive::{Deliverable, ReceiveContext};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering::Acquire, Ordering::Relaxed};
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -47,13 +48,6 @@ pub struct Counters {
     pub duplicates: AtomicU64,
 }
 
-/// A peer to report as lost.
-#[derive(Debug)]
-struct LostPeer {
-    rank: JobRank,
-    reason: String,
-}
-
 /// A started conduit.
 pub struct Net {
     /// The environment's settings.
@@ -64,6 +58,7 @@ pub struct Net {
     keys: Keys,
     socket: Socket,
     peers: Vec<PeerEntry>,
+    states: PeerStates,
     /// Ranks with a [`Connection`].
     connected_ranks: Mutex<Vec<JobRank>>,
     /// Peers on this host that got a [`Connection`] so far; the first [`MAX_CONNECTED`] have a
@@ -88,13 +83,10 @@ pub struct Net {
     has_completed: AtomicBool,
     coalescer: Coalescer,
     progress: ProgressThread,
-    /// Lost peers that are not reported yet.
-    lost_peers: Mutex<Vec<LostPeer>>,
-    /// Why the socket failed, until that is reported.
-    failure: Mutex<Option<String>>,
-    has_failed: AtomicBool,
-    /// Whether either has something.
-    has_lost_peers: AtomicBool,
+    /// Why the socket failed.
+    failure: OnceLock<String>,
+    /// Whether that is not reported yet.
+    has_failure: AtomicBool,
     /// Time from which zero-copy placement is allowed; 0: always.
     zero_copy_from: AtomicU64,
     /// Whether the next poll must read the sockets' error queues.
@@ -143,7 +135,6 @@ impl Net {
         let peers = addresses.into_iter().map(|address| PeerEntry {
             address,
             connection: OnceLock::new(),
-            status: AtomicU8::new(ALIVE),
         });
         Ok(Self {
             settings,
@@ -151,6 +142,7 @@ impl Net {
             spans_hosts: info.host.len() < info.size as usize,
             keys: Keys::new(info.job_token, &randoms),
             peers: peers.collect(),
+            states: PeerStates::new(info.size as usize),
             connected_ranks: Mutex::default(),
             connected_sockets: AtomicUsize::new(0),
             socket,
@@ -167,45 +159,14 @@ impl Net {
             has_completed: AtomicBool::new(false),
             coalescer: Coalescer::default(),
             progress: ProgressThread::new(info.host.len() as u32)?,
-            lost_peers: Mutex::default(),
-            failure: Mutex::default(),
-            has_failed: AtomicBool::new(false),
-            has_lost_peers: AtomicBool::new(false),
+            failure: OnceLock::new(),
+            has_failure: AtomicBool::new(false),
             zero_copy_from: AtomicU64::new(0),
             has_icmp_errors: AtomicBool::new(false),
             has_warned: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             counters: Counters::default(),
         })
-    }
-
-    /// The descriptor that becomes readable when a datagram arrives.
-    pub fn wake_fd(&self) -> i32 {
-        self.socket.raw()
-    }
-
-    /// The port of the main socket.
-    #[cfg(test)]
-    pub fn port(&self) -> u16 {
-        self.socket.address.port()
-    }
-
-    /// Whether a peer has a [`Connection`].
-    #[cfg(test)]
-    pub fn is_connected(&self, rank: JobRank) -> bool {
-        self.peers[rank.index()].connection.get().is_some()
-    }
-
-    /// Whether nothing is in flight and no ACK is owed.
-    #[cfg(test)]
-    pub fn is_drained(&self) -> bool {
-        self.connections().all(|connection| lock(&connection.state).is_idle())
-    }
-
-    /// When a peer last sent anything; creates its [`Connection`].
-    #[cfg(test)]
-    pub fn last_received(&self, rank: JobRank) -> u64 {
-        self.connection(rank).last_received.load(Relaxed)
     }
 
     fn now(&self) -> u64 {
@@ -268,10 +229,12 @@ impl Net {
             bytes <= MAX_PACKET_BYTES,
             "defect: a packet of {bytes} bytes is longer than the conduit's limit"
         );
-        match self.peers[rank.index()].status.load(Relaxed) {
-            ALIVE if !self.stopped.load(Relaxed) => {}
-            CLOSED => return Ok(()),
-            _ => return Err(Busy),
+        if !self.states.is_present(rank) || self.stopped.load(Relaxed) {
+            return if self.states.has_stopped(rank) {
+                Ok(())
+            } else {
+                Err(Busy)
+            };
         }
         let connection = self.connection(rank);
         let mut peer = lock(&connection.state);
@@ -287,40 +250,13 @@ impl Net {
 
     /// Whether the client may sleep until a datagram arrives: nothing waits for a poll.
     pub fn may_sleep(&self) -> bool {
-        let has_pending = [&self.has_lost_peers, &self.has_icmp_errors, &self.has_completed]
+        let has_pending = [&self.has_failure, &self.has_icmp_errors, &self.has_completed]
             .iter()
             .any(|flag| flag.load(Relaxed));
-        !has_pending && self.deferred.iter().all(Deferred::is_empty) && !self.has_coalesced()
-    }
-
-    /// Prepares a sleep on the socket; see [`gasnet_conduit::Wake::arm`].
-    fn arm_wake(&self) -> bool {
-        self.progress.on_sleep();
-        // A datagram that the progress thread is receiving now does not wake the client. After
-        // `on_sleep` it receives no more.
-        let may_sleep = !self.progress.is_receiving() && self.may_sleep();
-        if !may_sleep {
-            self.progress.on_awake();
-        }
-        may_sleep
-    }
-
-    /// Prepares a sleep that the progress thread ends; see [`gasnet_conduit::Wake::watch`].
-    fn watch_for(&self, wake: fn()) -> WakePromise {
-        if !self.progress.is_running() {
-            return WakePromise::Never;
-        }
-        self.progress.watch(wake);
-        // Detects what the progress thread deferred before it saw the request to wake the client.
-        let may_sleep = self.may_sleep();
-        if !may_sleep {
-            self.progress.on_awake();
-        }
-        if may_sleep {
-            WakePromise::Wakes
-        } else {
-            WakePromise::Arrived
-        }
+        !has_pending
+            && !self.states.has_losses()
+            && self.deferred.iter().all(Deferred::is_empty)
+            && !self.has_coalesced()
     }
 
     /// Transmits what the windows allow, and starts the peer's timers.
@@ -402,13 +338,14 @@ impl Net {
         if self.stopped.load(Relaxed) {
             return 0;
         }
-        if self.has_lost_peers.load(Relaxed) && self.has_lost_peers.swap(false, Relaxed) {
-            let lost_peers = std::mem::take(&mut *lock(&self.lost_peers));
-            for lost in lost_peers {
-                upcalls.peer_lost(lost.rank, &lost.reason);
+        if self.states.has_losses() {
+            for (rank, reason) in self.states.take_losses() {
+                upcalls.peer_lost(rank, &reason);
             }
-            if let Some(reason) = lock(&self.failure).take() {
-                upcalls.network_lost(&reason);
+        }
+        if self.has_failure.load(Relaxed) && self.has_failure.swap(false, Acquire) {
+            if let Some(reason) = self.failure.get() {
+                upcalls.network_lost(reason);
             }
         }
         if self.has_icmp_errors.load(Relaxed) && self.has_icmp_errors.swap(false, Relaxed) {
@@ -448,7 +385,7 @@ impl Net {
         }
         for &class in classes {
             let deferred = std::iter::from_fn(|| self.deferred[class].pop());
-            for DeferredPacket { source, mut packet } in deferred.take(RECV_BATCH) {
+            for (source, mut packet) in deferred.take(RECV_BATCH) {
                 upcalls.packet(source, class, packet.bytes_mut());
                 delivered += 1;
             }
@@ -459,7 +396,7 @@ impl Net {
 
 impl Wake for Net {
     fn fd(&self) -> i32 {
-        self.wake_fd()
+        self.socket.raw()
     }
 
     fn devices(&self) -> Vec<String> {
@@ -467,11 +404,28 @@ impl Wake for Net {
     }
 
     fn arm(&self) -> bool {
-        self.arm_wake()
+        self.progress.on_sleep();
+        // A datagram that the progress thread is receiving now does not wake the client. After
+        // `on_sleep` it receives no more.
+        let may_sleep = !self.progress.is_receiving() && self.may_sleep();
+        if !may_sleep {
+            self.progress.on_awake();
+        }
+        may_sleep
     }
 
+    /// The progress thread ends the sleep.
     fn watch(&self, wake: fn()) -> WakePromise {
-        self.watch_for(wake)
+        if !self.progress.is_running() {
+            return WakePromise::Never;
+        }
+        self.progress.watch(wake);
+        // Detects what the progress thread deferred before it saw the request to wake the client.
+        if self.may_sleep() {
+            return WakePromise::Wakes;
+        }
+        self.progress.on_awake();
+        WakePromise::Arrived
     }
 }
 

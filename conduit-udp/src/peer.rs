@@ -62,13 +62,6 @@ impl Turn {
     }
 }
 
-/// The next transmission of [`Peer::transmit`].
-struct NextSend {
-    class: Class,
-    turn: Turn,
-    next_turn: Turn,
-}
-
 /// Datagrams received since the last acknowledgement was sent; when the first of them arrived;
 /// whether an ACK is due at once.
 #[derive(Clone, Copy, Debug, Default)]
@@ -305,7 +298,7 @@ impl Peer {
         loop {
             let (flight, window) = (self.in_flight_bytes(), self.congestion.cwnd);
             let (room, may_exceed) = (window.saturating_sub(flight), !self.has_in_flight());
-            let Some(NextSend { class, turn, next_turn }) = self.next_send(keys, room, may_exceed) else {
+            let Some((class, turn, next_turn)) = self.next_send(keys, room, may_exceed) else {
                 return;
             };
             let is_last = self.bulk[class].is_empty();
@@ -346,14 +339,10 @@ impl Peer {
     }
 
     /// Selects the class to transmit next, and splits long transfers into datagrams if need be.
-    /// `None`: nothing is queued.
-    fn next_send(&mut self, keys: &Keys, room: usize, may_exceed: bool) -> Option<NextSend> {
+    /// Returns also its turn and the next one. `None`: nothing is queued.
+    fn next_send(&mut self, keys: &Keys, room: usize, may_exceed: bool) -> Option<(Class, Turn, Turn)> {
         if self.tx[Class::Reply].has_queued() {
-            return Some(NextSend {
-                class: Class::Reply,
-                turn: self.turn,
-                next_turn: self.turn,
-            });
+            return Some((Class::Reply, self.turn, self.turn));
         }
         let mut turn = self.turn;
         for _ in 0..TURNS {
@@ -362,11 +351,7 @@ impl Peer {
                 self.segment_bulk(keys, class, room);
             }
             if self.tx[class].has_queued() {
-                return Some(NextSend {
-                    class,
-                    turn,
-                    next_turn: turn.next(),
-                });
+                return Some((class, turn, turn.next()));
             }
             turn = turn.next();
         }

@@ -10,13 +10,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::sync::OnceLock;
 
-/// [`PeerEntry::status`]: in the job.
-pub const ALIVE: u8 = 0;
-/// [`PeerEntry::status`]: has closed its end in order.
-pub const CLOSED: u8 = 1;
-/// [`PeerEntry::status`]: reported as lost.
-pub const LOST: u8 = 2;
-
 /// Bytes of an encoded address in the exchange at start.
 pub const ADDRESS_BYTES: usize = 19;
 
@@ -27,8 +20,6 @@ pub struct PeerEntry {
     pub address: SocketAddr,
     /// Created at first contact.
     pub connection: OnceLock<Box<Connection>>,
-    /// [`ALIVE`], [`CLOSED`] or [`LOST`].
-    pub status: AtomicU8,
 }
 
 /// The state of a peer since first contact.

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::packet::Packet;
+use crate::peer::Disposition;
 use crate::wire::{widen, Header, Sack};
 
 /// Datagrams in a window. A sender stays within this distance of the first missing datagram.
@@ -21,21 +22,6 @@ struct PartialMessage {
     bytes: Packet,
     /// Bytes of each part but the last; 0 until one was received.
     part_bytes: usize,
-}
-
-/// The outcome of a data datagram.
-#[derive(Debug, PartialEq)]
-pub enum DataOutcome {
-    /// Received before, or stale. Its sender may not know that.
-    Duplicate,
-    /// A complete message by itself.
-    Single,
-    /// Stored; the message lacks other parts.
-    Incomplete,
-    /// The last missing part of this message.
-    Complete(Packet),
-    /// It contradicts an earlier part: the peer is defective.
-    Malformed,
 }
 
 /// The receive window of one class of one peer.
@@ -115,33 +101,34 @@ impl RecvWindow {
         new
     }
 
-    /// Accepts an authentic data datagram. `number` is [`RecvWindow::widen`] of its header's.
-    pub fn accept(&mut self, header: &Header, number: u64, payload: &[u8]) -> DataOutcome {
+    /// Accepts an authentic data datagram, once. `number` is [`RecvWindow::widen`] of its header's.
+    /// Malformed: it contradicts an earlier part.
+    pub fn accept(&mut self, header: &Header, number: u64, payload: &[u8]) -> Disposition {
         if self.is_stale(number) {
-            return DataOutcome::Duplicate;
+            return Disposition::Duplicate;
         }
         if header.parts <= 1 {
             if header.message as usize != payload.len() {
-                return DataOutcome::Malformed;
+                return Disposition::Malformed;
             }
             self.mark_received(number);
-            return DataOutcome::Single;
+            return Disposition::Packet(header.class);
         }
         self.reassemble(header, number, payload)
     }
 
-    fn reassemble(&mut self, header: &Header, number: u64, payload: &[u8]) -> DataOutcome {
+    fn reassemble(&mut self, header: &Header, number: u64, payload: &[u8]) -> Disposition {
         let Some(first) = number.checked_sub(u64::from(header.part)) else {
-            return DataOutcome::Malformed;
+            return Disposition::Malformed;
         };
         let (parts, message) = (header.parts, header.message as usize);
         if usize::from(parts) > WINDOW || message > crate::MAX_PACKET_BYTES {
-            return DataOutcome::Malformed;
+            return Disposition::Malformed;
         }
         let position = self.partials.iter().position(|p| p.first == first);
         // Every incomplete message has a part, and lacks one, in the window or just behind it.
         if position.is_none() && self.partials.len() >= WINDOW {
-            return DataOutcome::Malformed;
+            return Disposition::Malformed;
         }
         let at = position.unwrap_or_else(|| {
             self.partials.push(PartialMessage {
@@ -169,7 +156,7 @@ impl RecvWindow {
             && (partial.part_bytes == 0 || part_bytes == partial.part_bytes)
             && (!is_last || part_bytes == 0 || from == Some(whole_parts * part_bytes));
         let Some(from) = from.filter(|_| fits) else {
-            return DataOutcome::Malformed;
+            return Disposition::Malformed;
         };
         partial.part_bytes = part_bytes;
         partial.bytes.bytes_mut()[from..from + payload.len()].copy_from_slice(payload);
@@ -177,9 +164,9 @@ impl RecvWindow {
         let is_complete = partial.received == parts;
         self.mark_received(number);
         if is_complete {
-            return DataOutcome::Complete(self.partials.swap_remove(at).bytes);
+            return Disposition::Message(header.class, self.partials.swap_remove(at).bytes);
         }
-        DataOutcome::Incomplete
+        Disposition::Nothing
     }
 }
 
@@ -205,7 +192,7 @@ mod tests {
         }
     }
 
-    fn single(window: &mut RecvWindow, number: u64) -> DataOutcome {
+    fn single(window: &mut RecvWindow, number: u64) -> Disposition {
         window.accept(&header(0, 1, 3), number, b"abc")
     }
 
@@ -213,16 +200,20 @@ mod tests {
     fn each_datagram_is_delivered_once_in_any_order() {
         let mut window = RecvWindow::default();
         for number in [2, 0, 255, 256, 1, 3] {
-            assert_eq!(single(&mut window, number), DataOutcome::Single, "{number}");
+            assert_eq!(
+                single(&mut window, number),
+                Disposition::Packet(Class::Request),
+                "{number}"
+            );
         }
         for number in [0, 1, 2, 3, 255, 256] {
-            assert_eq!(single(&mut window, number), DataOutcome::Duplicate, "{number}");
+            assert_eq!(single(&mut window, number), Disposition::Duplicate, "{number}");
         }
         assert_eq!(window.sack().next, 4);
-        assert_eq!(single(&mut window, 4 + 257), DataOutcome::Duplicate);
-        assert_eq!(single(&mut window, 4 + 256), DataOutcome::Single);
+        assert_eq!(single(&mut window, 4 + 257), Disposition::Duplicate);
+        assert_eq!(single(&mut window, 4 + 256), Disposition::Packet(Class::Request));
         for number in 4..255 {
-            assert_eq!(single(&mut window, number), DataOutcome::Single);
+            assert_eq!(single(&mut window, number), Disposition::Packet(Class::Request));
         }
         assert_eq!((window.sack().next, window.sack().bitmap), (257, 0b100));
         assert_eq!(window.widen(0), 0);
@@ -234,13 +225,13 @@ mod tests {
         let parts: Vec<&[u8]> = message.chunks(100).collect();
         for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [2, 0, 1]] {
             let mut window = RecvWindow::default();
-            assert_eq!(single(&mut window, 0), DataOutcome::Single);
+            assert_eq!(single(&mut window, 0), Disposition::Packet(Class::Request));
             for (i, &part) in order.iter().enumerate() {
                 let taken = window.accept(&header(part as u16, 3, 250), 1 + part as u64, parts[part]);
                 if i < 2 {
-                    assert_eq!(taken, DataOutcome::Incomplete);
+                    assert_eq!(taken, Disposition::Nothing);
                 } else {
-                    assert_eq!(taken, DataOutcome::Complete(Packet::of(&message)));
+                    assert_eq!(taken, Disposition::Message(Class::Request, Packet::of(&message)));
                 }
             }
             assert_eq!(window.sack().next, 4);
@@ -257,34 +248,34 @@ mod tests {
         let (a, b) = ([0; 100], [0; 50]);
         assert_eq!(
             two((header(0, 2, 150), &a), (header(1, 2, 150), &b)).1,
-            DataOutcome::Complete(Packet::new(150))
+            Disposition::Message(Class::Request, Packet::new(150))
         );
         for bad in [header(1, 2, 151), header(1, 3, 150), header(1, 2, 149)] {
             assert_eq!(
                 two((header(0, 2, 150), &a), (bad, &b)).1,
-                DataOutcome::Malformed,
+                Disposition::Malformed,
                 "{bad:?}"
             );
         }
         assert_eq!(
             two((header(0, 3, 150), &a), (header(1, 3, 150), &b)).1,
-            DataOutcome::Malformed
+            Disposition::Malformed
         );
         assert_eq!(
             two((header(0, 2, 50), &a), (header(1, 2, 50), &b)).0,
-            DataOutcome::Malformed
+            Disposition::Malformed
         );
         assert_eq!(
             RecvWindow::default().accept(&header(0, 2, usize::MAX >> 33), 0, &a),
-            DataOutcome::Malformed
+            Disposition::Malformed
         );
         assert_eq!(
             RecvWindow::default().accept(&header(1, 2, 150), 0, &b),
-            DataOutcome::Malformed
+            Disposition::Malformed
         );
         assert_eq!(
             RecvWindow::default().accept(&header(0, 1, 4), 0, b"abc"),
-            DataOutcome::Malformed
+            Disposition::Malformed
         );
     }
 
@@ -292,7 +283,7 @@ mod tests {
     fn incomplete_messages_are_bounded() {
         let mut window = RecvWindow::default();
         let parts =
-            (0..).take_while(|&number| window.accept(&header(0, 2, 150), number, &[0; 100]) == DataOutcome::Incomplete);
+            (0..).take_while(|&number| window.accept(&header(0, 2, 150), number, &[0; 100]) == Disposition::Nothing);
         assert_eq!(parts.count(), WINDOW);
     }
 }

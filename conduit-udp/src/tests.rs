@@ -12,7 +12,7 @@ use crate::settings::Settings;
 use crate::transfers::PutOp;
 use crate::wire::{at, ImplicitFields, Kind};
 use gasnet_conduit::conformance::{start_info, Log};
-use gasnet_conduit::{Class, Completion, Cookie, JobRank, PollScope, StartInfo, Upcalls};
+use gasnet_conduit::{Class, Completion, Cookie, JobRank, PollScope, StartInfo, Upcalls, Wake};
 use std::cell::RefCell;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -505,7 +505,7 @@ fn arrivals_wake() {
         // SAFETY: one live item.
         (unsafe { libc::poll(&raw mut item, 1, 0) }) == 1
     };
-    assert!(!readable(stage.net.wake_fd()));
+    assert!(!readable(stage.net.fd()));
     let mut peer = peer();
     let datagram = datagrams(&stage.keys, &mut peer, Class::Reply, b"wake up").remove(0);
     stage
@@ -513,7 +513,7 @@ fn arrivals_wake() {
         .send_to(&datagram, ("127.0.0.1", stage.net.port()))
         .unwrap();
     let began = Instant::now();
-    while !readable(stage.net.wake_fd()) {
+    while !readable(stage.net.fd()) {
         assert!(began.elapsed() < Duration::from_secs(20));
     }
     while stage.net.poll(PollScope::Replies, &mut stage.log) == 0 {}
@@ -526,7 +526,7 @@ fn a_socket_that_the_program_closes_is_reported() {
     // As a program does that closes all descriptors and opens files.
     let other = std::fs::File::open("/dev/null").unwrap();
     // SAFETY: both are open. The socket's number then names a file, which the socket's owner closes.
-    assert!(unsafe { libc::dup2(other.as_raw_fd(), stage.net.wake_fd()) } >= 0);
+    assert!(unsafe { libc::dup2(other.as_raw_fd(), stage.net.fd()) } >= 0);
     for _ in 0..3 {
         stage.net.poll(PollScope::All, &mut stage.log);
     }

@@ -26,19 +26,10 @@ const BORROW_ABOVE: usize = 8 << 10;
 /// Bytes of a get request: the key of the get, and the length.
 const GET_REQUEST_BYTES: usize = 16;
 
-/// The get, and the offset in its destination, that a [`Kind::GetReply`] names.
-struct GetTarget {
-    get: usize,
-    offset: usize,
-}
-
-impl GetTarget {
-    fn of(operand: u64) -> Self {
-        Self {
-            get: (operand >> OFFSET_BITS) as usize,
-            offset: (operand & ((1 << OFFSET_BITS) - 1)) as usize * OFFSET_UNIT,
-        }
-    }
+/// The get, and the offset in its destination, that the operand of a [`Kind::GetReply`] names.
+fn get_target(operand: u64) -> (usize, usize) {
+    let offset = operand & ((1 << OFFSET_BITS) - 1);
+    ((operand >> OFFSET_BITS) as usize, offset as usize * OFFSET_UNIT)
 }
 
 /// A put to begin.
@@ -162,9 +153,9 @@ impl Peer {
         match (header.kind, class) {
             (Kind::Put, Class::Request) => segments.find(header.operand(), bytes as u64),
             (Kind::GetReply, Class::Reply) => {
-                let target = GetTarget::of(header.operand());
-                let get = self.gets.get(target.get).filter(|get| bytes <= get.remaining)?;
-                get.destination.slice(target.offset, bytes)
+                let (number, offset) = get_target(header.operand());
+                let get = self.gets.get(number).filter(|get| bytes <= get.remaining)?;
+                get.destination.slice(offset, bytes)
             }
             _ => None,
         }
@@ -228,7 +219,7 @@ impl Peer {
     /// Places the data of a get, which is appended to `done` when complete. Returns false if no
     /// such data is missing.
     fn receive_get_reply(&mut self, operand: u64, payload: &[u8], done: &mut Vec<Cookie>) -> bool {
-        let GetTarget { get: number, offset } = GetTarget::of(operand);
+        let (number, offset) = get_target(operand);
         let Some(get) = self.gets.get(number) else { return false };
         // Counts the bytes, so that a defective peer that repeats some cannot write to memory of a
         // complete get.

@@ -9,7 +9,7 @@ use crate::peers::encode_address;
 use crate::sys::{Address, Socket, RECV_BATCH, RECV_BUFFER};
 use crate::wire::{at, Kind, HEADER_BYTES};
 use gasnet_conduit::conformance::start_info;
-use gasnet_conduit::{Class, Completion, Cookie, Get, JobRank, PollScope, Put, SourceUse, StartInfo, Upcalls};
+use gasnet_conduit::{Class, Completion, Cookie, Get, JobRank, PollScope, Put, Rma, SourceUse, StartInfo, Upcalls};
 use std::collections::HashSet;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

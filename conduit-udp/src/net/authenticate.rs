@@ -5,28 +5,12 @@ use super::receive::Deliverable;
 use super::Net;
 use crate::fragment::is_message;
 use crate::peer::{Disposition, Peer};
-use crate::peers::{Connection, PeerEntry, ALIVE};
+use crate::peers::{Connection, PeerEntry};
 use crate::wire::{Header, ImplicitFields, HEADER_BYTES};
 use gasnet_conduit::{Cookie, JobRank};
 use gasnet_sys::atomic::MutexGuard;
 use gasnet_sys::lock;
 use std::sync::atomic::Ordering::Relaxed;
-
-/// The sender that a header names. It is not authenticated yet.
-pub struct Sender<'a> {
-    /// The decoded header.
-    pub header: Header,
-    /// The table entry of its source.
-    pub entry: &'a PeerEntry,
-}
-
-/// An authentic datagram that was processed.
-pub struct Processed {
-    /// Rank of the sender.
-    pub source: JobRank,
-    /// The work left to the caller.
-    pub disposition: Disposition,
-}
 
 /// A datagram whose header is authentic. Its payload is not verified yet.
 pub struct AuthenticHeader<'a> {
@@ -41,26 +25,19 @@ pub struct AuthenticHeader<'a> {
     pub hash: u64,
 }
 
-/// A datagram whose header and payload are authentic.
-pub struct AuthenticDatagram<'a> {
-    /// Its header.
-    pub header: AuthenticHeader<'a>,
-    /// Bytes after the header.
-    pub payload: &'a [u8],
-}
-
 impl Net {
-    /// Authenticates and processes a datagram. `None`: no rank of this job sent it. Local transfers
-    /// that it completes are appended to `done`.
+    /// Authenticates and processes a datagram. Returns its sender, and the work left to the caller;
+    /// `None`: no rank of this job sent it. Local transfers that it completes are appended to
+    /// `done`.
     pub fn on_datagram(
         &self,
         deliverable: Deliverable,
         bytes: &[u8],
         now: u64,
         done: &mut Vec<Cookie>,
-    ) -> Option<Processed> {
+    ) -> Option<(JobRank, Disposition)> {
         let (head, payload) = bytes.split_first_chunk::<HEADER_BYTES>()?;
-        let Sender { header, entry } = self.lookup_sender(head)?;
+        let (header, entry) = self.lookup_sender(head)?;
         // An unauthenticated peer gets no connection.
         if entry.connection.get().is_none() {
             let first = ImplicitFields {
@@ -75,24 +52,16 @@ impl Net {
         let authentic_header = self.authenticate(self.connection(header.source), header, head, payload.len())?;
         let is_authentic = self.keys.hash(payload) == authentic_header.hash;
         is_authentic.then(|| {
-            let datagram = AuthenticDatagram {
-                header: authentic_header,
-                payload,
-            };
-            Processed {
-                source: header.source,
-                disposition: self.accept(datagram, deliverable, now, done),
-            }
+            let disposition = self.accept((authentic_header, payload), deliverable, now, done);
+            (header.source, disposition)
         })
     }
 
-    /// Finds the sender of a datagram, if the header can belong to this job.
-    pub fn lookup_sender(&self, head: &[u8; HEADER_BYTES]) -> Option<Sender<'_>> {
+    /// The decoded header, and the table entry of the sender that it names, if it can belong to
+    /// this job. It is not authenticated yet.
+    pub fn lookup_sender(&self, head: &[u8; HEADER_BYTES]) -> Option<(Header, &PeerEntry)> {
         let header = Header::decode(head).filter(|header| header.job == self.keys.job)?;
-        Some(Sender {
-            header,
-            entry: self.peers.get(header.source.index())?,
-        })
+        Some((header, self.peers.get(header.source.index())?))
     }
 
     /// Verifies the MAC of a header and returns what its sender did not transmit. `None`: it is not
@@ -116,18 +85,15 @@ impl Net {
         })
     }
 
-    /// Processes a datagram. Local transfers that it completes are appended to `done`.
+    /// Processes a datagram whose payload is authentic, too. Local transfers that it completes are
+    /// appended to `done`.
     pub fn accept(
         &self,
-        datagram: AuthenticDatagram<'_>,
+        (authentic, payload): (AuthenticHeader<'_>, &[u8]),
         deliverable: Deliverable,
         now: u64,
         done: &mut Vec<Cookie>,
     ) -> Disposition {
-        let AuthenticDatagram {
-            header: authentic,
-            payload,
-        } = datagram;
         let AuthenticHeader {
             connection,
             mut peer,
@@ -136,7 +102,7 @@ impl Net {
             ..
         } = authentic;
         // A peer sends its Close twice, and earlier datagrams may arrive after it.
-        if self.peers[header.source.index()].status.load(Relaxed) != ALIVE {
+        if !self.states.is_present(header.source) {
             return Disposition::Duplicate;
         }
         let class = header.class;

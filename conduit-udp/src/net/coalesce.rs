@@ -11,11 +11,10 @@
 
 use super::Net;
 use crate::peer::Peer;
-use crate::peers::ALIVE;
 use gasnet_conduit::JobRank;
-use gasnet_sys::atomic::Mutex;
+use gasnet_conduit_util::pending_queue::PendingQueue;
 use gasnet_sys::lock;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Bytes of the largest request that is held: several of them still fit into one super-packet.
 const MAX_COALESCED_BYTES: usize = 20 << 10;
@@ -26,8 +25,7 @@ const BURST: u32 = 4;
 /// sent all the same.
 #[derive(Debug, Default)]
 pub struct Coalescer {
-    ranks: Mutex<Vec<JobRank>>,
-    is_pending: AtomicBool,
+    ranks: PendingQueue<JobRank>,
     /// Requests since the last poll that found no new ones.
     burst: AtomicU32,
     /// Value of `burst` at the last poll.
@@ -40,12 +38,6 @@ impl Coalescer {
     /// Requests held so far, in total; wraps.
     pub fn count(&self) -> u32 {
         self.count.load(Relaxed)
-    }
-
-    fn add(&self, rank: JobRank) {
-        let mut ranks = lock(&self.ranks);
-        ranks.push(rank);
-        self.is_pending.store(true, Relaxed);
     }
 }
 
@@ -66,7 +58,7 @@ impl Net {
         coalescer.count.store(coalescer.count().wrapping_add(1), Relaxed);
         if !peer.coalescing {
             peer.coalescing = true;
-            coalescer.add(rank);
+            coalescer.ranks.push(rank);
             self.progress.on_coalesced();
         }
         true
@@ -74,7 +66,7 @@ impl Net {
 
     /// Whether requests are held.
     pub fn has_coalesced(&self) -> bool {
-        self.coalescer.is_pending.load(Relaxed)
+        !self.coalescer.ranks.is_empty()
     }
 
     /// Called by every client poll. A client that polls and has sent nothing since its last poll is
@@ -96,16 +88,11 @@ impl Net {
         if !self.has_coalesced() {
             return;
         }
-        let ranks = {
-            let mut ranks = lock(&self.coalescer.ranks);
-            self.coalescer.is_pending.store(false, Relaxed);
-            std::mem::take(&mut *ranks)
-        };
-        for rank in ranks {
+        for rank in self.coalescer.ranks.take_all() {
             let connection = self.connection(rank);
             let mut peer = lock(&connection.state);
             peer.coalescing = false;
-            if self.peers[rank.index()].status.load(Relaxed) == ALIVE {
+            if self.states.is_present(rank) {
                 self.transmit_and_track(rank, connection, &mut peer, self.now());
             }
         }

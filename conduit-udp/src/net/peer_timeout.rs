@@ -68,7 +68,7 @@ impl Net {
             format!(" (never connected): {}", self.likely_obstacle(connection))
         };
         let seconds = silence / 1_000_000_000;
-        self.report_lost(
+        self.states.lose(
             connection.rank,
             format!("it has not answered for {seconds} seconds{history}. GASNET_REQUESTTIMEOUT_MAX sets this limit."),
         );

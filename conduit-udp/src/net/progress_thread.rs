@@ -152,13 +152,6 @@ struct LoopState {
     pause: Duration,
 }
 
-/// How the thread sleeps.
-struct Sleep {
-    limit: Duration,
-    /// Whether an arriving datagram ends the sleep.
-    on_socket: bool,
-}
-
 /// The upcalls of a thread on which nothing is delivered: packets and completions are deferred.
 struct NoUpcalls;
 
@@ -190,8 +183,9 @@ impl Net {
         }
     }
 
-    /// Runs one iteration. Returns how to sleep until the next.
-    fn iterate(&self, state: &mut LoopState) -> Sleep {
+    /// Runs one iteration. Returns how long to sleep until the next, and whether an arriving
+    /// datagram ends the sleep.
+    fn iterate(&self, state: &mut LoopState) -> (Duration, bool) {
         let progress = &self.progress;
         let flush_in = if progress.flushing.load(Relaxed) {
             self.flush_stalled(state)
@@ -223,10 +217,7 @@ impl Net {
                 (pause, !is_asleep)
             }
         };
-        Sleep {
-            limit: flush_in.map_or(pause, |flush_in| flush_in.min(pause)),
-            on_socket,
-        }
+        (flush_in.map_or(pause, |flush_in| flush_in.min(pause)), on_socket)
     }
 
     /// Flushes held requests if none was added since the last iteration. Returns the delay until
@@ -302,13 +293,13 @@ fn run(net: &Weak<Net>) {
         if net.stopped.load(Relaxed) {
             return;
         }
-        let Sleep { limit, on_socket } = net.iterate(&mut state);
+        let (limit, on_socket) = net.iterate(&mut state);
         let progress = &net.progress;
         progress.on_socket.store(on_socket, SeqCst);
         // A client that began to sleep meanwhile either saw that this thread does not sleep on the
         // socket, and woke it, or is seen here.
         let needs_wake = progress.client.load(SeqCst) == NEEDS_WAKE;
-        let socket = (on_socket || needs_wake).then(|| net.wake_fd());
+        let socket = (on_socket || needs_wake).then(|| net.socket.raw());
         let readable = progress.wakeup.wait(socket, limit);
         progress.on_socket.store(false, SeqCst);
         if readable && progress.client.load(SeqCst) == NEEDS_WAKE {

@@ -1,12 +1,11 @@
 //! Reception: datagrams are authenticated, processed and acknowledged.
 #![forbid(unsafe_code)]
 
-use super::authenticate::Processed;
 use super::zero_copy::{is_bulk, is_would_block, ZeroCopyOutcome};
 use super::Net;
 use crate::packet::{Packet, ALIGN};
 use crate::peer::{Disposition, Peer};
-use crate::peers::{Connection, ALIVE, CLOSED};
+use crate::peers::Connection;
 use crate::sys::{Received, RECV_BATCH, RECV_BUFFER};
 use crate::wire::HEADER_BYTES;
 use crate::{last_part, MAX_PACKET_BYTES};
@@ -14,7 +13,7 @@ use gasnet_conduit::{Class, Cookie, JobRank, Upcalls};
 use gasnet_sys::lock;
 use std::io::IoSlice;
 use std::ops::Range;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 /// Packets that a poll may deliver. The rest is deferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,9 +117,14 @@ impl Net {
             match error.raw_os_error() {
                 // ICMP errors are read elsewhere.
                 _ if is_would_block(&error) => {}
-                Some(libc::EBADF | libc::ENOTSOCK) => self.report_failure(format!(
-                    "its socket is gone ({error}). Does the program close descriptors that it did not open?"
-                )),
+                Some(libc::EBADF | libc::ENOTSOCK) => {
+                    let failure = self.failure.set(format!(
+                        "its socket is gone ({error}). Does the program close descriptors that it did not open?"
+                    ));
+                    if failure.is_ok() {
+                        self.has_failure.store(true, Release);
+                    }
+                }
                 _ => self.drain_icmp_errors(),
             }
             (context.batch, context.full) = (1, 0);
@@ -170,7 +174,7 @@ impl Net {
     ) -> bool {
         let deliverable = context.deliverable;
         let processed = self.on_datagram(deliverable, &context.memory[range.clone()], now, &mut context.done);
-        let Some(Processed { source, disposition }) = processed else {
+        let Some((source, disposition)) = processed else {
             self.counters.rejected.fetch_add(1, Relaxed);
             return false;
         };
@@ -214,9 +218,7 @@ impl Net {
             Disposition::Packet(class) => self.defer(source, class, Packet::of(&context.memory[payload])),
             Disposition::Message(class, packet) => self.defer(source, class, packet),
             Disposition::Close => {
-                let _ = self.peers[source.index()]
-                    .status
-                    .compare_exchange(ALIVE, CLOSED, Relaxed, Relaxed);
+                self.states.note_stop(source);
                 false
             }
             Disposition::Malformed => {
@@ -228,7 +230,7 @@ impl Net {
 
     /// Reports a peer as lost that sent a malformed datagram with a right MAC.
     pub fn report_malformed(&self, source: JobRank) {
-        self.report_lost(source, "it sent a malformed packet".to_owned());
+        self.states.lose(source, "it sent a malformed packet".to_owned());
     }
 
     fn defer(&self, source: JobRank, class: Class, packet: Packet) -> bool {
@@ -243,7 +245,7 @@ impl Net {
             touched.dedup();
         }
         for rank in touched.drain(..) {
-            if self.peers[rank.index()].status.load(Relaxed) != ALIVE {
+            if !self.states.is_present(rank) {
                 continue;
             }
             let connection = self.connection(rank);

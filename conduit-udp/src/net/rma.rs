@@ -3,16 +3,15 @@
 use super::Net;
 use crate::copy_limit;
 use crate::memory::ClientMemory;
-use crate::peers::{Connection, ALIVE};
+use crate::peers::Connection;
 use crate::transfers::PutOp;
-use gasnet_conduit::{Busy, Get, JobRank, LocalCompletion, Put};
+use gasnet_conduit::{Busy, Get, JobRank, LocalCompletion, Put, Rma};
 use gasnet_sys::lock;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Net {
     fn live_connection(&self, rank: JobRank) -> Result<&Connection, Busy> {
-        let status = self.peers[rank.index()].status.load(Relaxed);
-        if status != ALIVE || self.stopped.load(Relaxed) {
+        if !self.states.is_present(rank) || self.stopped.load(Relaxed) {
             return Err(Busy);
         }
         Ok(self.connection(rank))
@@ -31,9 +30,10 @@ impl Net {
             lock(&connection.state).release_memory(&self.keys, memory);
         }
     }
+}
 
-    /// Begins a put; see [`gasnet_conduit::Rma::put`].
-    pub fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
+impl Rma for Net {
+    fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
         let rank = put.to.peer;
         let connection = self.live_connection(rank)?;
         // SAFETY: by the contract of the trait the source is readable until the put is complete. It
@@ -55,8 +55,7 @@ impl Net {
         Ok(local)
     }
 
-    /// Begins a get; see [`gasnet_conduit::Rma::get`].
-    pub fn get(&self, get: &Get) -> Result<(), Busy> {
+    fn get(&self, get: &Get) -> Result<(), Busy> {
         let rank = get.from.peer;
         let connection = self.live_connection(rank)?;
         // SAFETY: by the contract of the trait the destination is writable until the get is

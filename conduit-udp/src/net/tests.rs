@@ -11,7 +11,7 @@ use crate::sys::Address;
 use crate::tests::{datagrams, queued, Stage};
 use crate::transfers::PutOp;
 use crate::wire::{Header, HEADER_BYTES};
-use gasnet_conduit::{Class, Completion, Cookie, Get, JobRank, PollScope};
+use gasnet_conduit::{Class, Completion, Cookie, Get, JobRank, PollScope, Rma, Wake};
 use gasnet_sys::lock;
 use std::io::IoSlice;
 use std::mem::ManuallyDrop;
@@ -36,6 +36,28 @@ fn jumbo_peer(stage: &Stage) -> Peer {
         &Settings::read(),
         0,
     )
+}
+
+impl Net {
+    /// The port of the main socket.
+    pub fn port(&self) -> u16 {
+        self.socket.address.port()
+    }
+
+    /// Whether a peer has a connection.
+    pub fn is_connected(&self, rank: JobRank) -> bool {
+        self.peers[rank.index()].connection.get().is_some()
+    }
+
+    /// Whether nothing is in flight and no ACK is owed.
+    pub fn is_drained(&self) -> bool {
+        self.connections().all(|connection| lock(&connection.state).is_idle())
+    }
+
+    /// When a peer last sent anything; creates its connection.
+    pub fn last_received(&self, rank: JobRank) -> u64 {
+        self.connection(rank).last_received.load(Relaxed)
+    }
 }
 
 impl Stage {
@@ -162,7 +184,7 @@ fn a_datagram_that_overtakes_the_peeked_one_is_accepted() {
     stage.net.last_received(JobRank(1));
     let there = ("127.0.0.1", stage.net.port());
     // SAFETY: the descriptor is the network's, which outlives this and closes it.
-    let socket = ManuallyDrop::new(unsafe { UdpSocket::from_raw_fd(stage.net.wake_fd()) });
+    let socket = ManuallyDrop::new(unsafe { UdpSocket::from_raw_fd(stage.net.fd()) });
     // A shorter datagram, a longer one, the other part, and none, in place of the one that was
     // peeked at.
     for instead in [Some(&short), Some(&long), Some(&parts[0]), None] {

@@ -1,12 +1,12 @@
 //! Timer work: tail-loss probes, delayed ACKs, keepalives, ICMP errors, and the Close at the end.
 #![forbid(unsafe_code)]
 
-use super::{LostPeer, Net, TIMER_INTERVAL};
+use super::{Net, TIMER_INTERVAL};
 use crate::peer::payload_of;
-use crate::peers::{Connection, SendErrors, ALIVE, LOST};
+use crate::peers::{Connection, SendErrors};
 use crate::sys::{self, DeliveryError};
 use crate::wire::{Kind, HEADER_BYTES};
-use gasnet_conduit::{config, JobRank, Stop};
+use gasnet_conduit::{config, Stop};
 use gasnet_sys::{fd, lock};
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::net::SocketAddr;
@@ -38,7 +38,7 @@ impl Net {
         }
         let (mut connections, mut any_refused) = (0, false);
         for connection in self.connections() {
-            if self.peers[connection.rank.index()].status.load(Relaxed) != ALIVE {
+            if !self.states.is_present(connection.rank) {
                 continue;
             }
             connections += 1;
@@ -74,7 +74,7 @@ impl Net {
         for rank in ranks {
             let connection = self.connection(rank);
             let mut peer = lock(&connection.state);
-            let is_alive = self.peers[rank.index()].status.load(Relaxed) == ALIVE;
+            let is_alive = self.states.is_present(rank);
             if is_alive {
                 if was_suspended {
                     peer.reset_unanswered(now);
@@ -173,7 +173,7 @@ impl Net {
             } else {
                 format!("its UDP port is reported closed (never connected). A firewall at {ip} may reject UDP.")
             };
-            self.report_lost(connection.rank, reason);
+            self.states.lose(connection.rank, reason);
         }
     }
 
@@ -214,27 +214,10 @@ impl Net {
                 }
                 _ => "Check the route with `ip route get`, or select another network with GASNET_WORKERIP.",
             };
-            self.report_lost(
+            self.states.lose(
                 connection.rank,
                 format!("datagrams to {ip} cannot be sent: {error}. {hint}"),
             );
-        }
-    }
-
-    /// Records that a peer is lost, once; the next poll reports it.
-    pub fn report_lost(&self, rank: JobRank, reason: String) {
-        let entry = &self.peers[rank.index()];
-        if entry.status.compare_exchange(ALIVE, LOST, Relaxed, Relaxed).is_ok() {
-            lock(&self.lost_peers).push(LostPeer { rank, reason });
-            self.has_lost_peers.store(true, Relaxed);
-        }
-    }
-
-    /// Records that the network has failed, once; the next poll reports it.
-    pub fn report_failure(&self, reason: String) {
-        if !self.has_failed.swap(true, Relaxed) {
-            *lock(&self.failure) = Some(reason);
-            self.has_lost_peers.store(true, Relaxed);
         }
     }
 

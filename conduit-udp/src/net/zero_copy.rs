@@ -11,12 +11,11 @@
 //! different one is received, and is processed as if it had been received into a buffer.
 #![forbid(unsafe_code)]
 
-use super::authenticate::{AuthenticDatagram, AuthenticHeader, Sender};
+use super::authenticate::AuthenticHeader;
 use super::receive::ReceiveContext;
 use super::Net;
 use crate::memory::ClientMemory;
 use crate::peer::Disposition;
-use crate::peers::ALIVE;
 use crate::sys::{Received, RECV_BUFFER};
 use crate::wire::HEADER_BYTES;
 use std::io::{self, ErrorKind};
@@ -88,8 +87,8 @@ impl Net {
         let payload = peeked.bytes.saturating_sub(HEADER_BYTES);
         let authentic = self
             .lookup_sender(&head)
-            .filter(|sender| is_bulk(peeked) && sender.entry.status.load(Relaxed) == ALIVE)
-            .and_then(|Sender { header, entry }| self.authenticate(entry.connection.get()?, header, &head, payload));
+            .filter(|(header, _)| is_bulk(peeked) && self.states.is_present(header.source))
+            .and_then(|(header, entry)| self.authenticate(entry.connection.get()?, header, &head, payload));
         Ok(authentic.and_then(|mut authentic| {
             let AuthenticHeader {
                 peer, header, number, ..
@@ -143,11 +142,12 @@ impl Net {
         }
         let source = authentic.header.source;
         context.touched.push(source);
-        let datagram = AuthenticDatagram {
-            header: authentic,
-            payload: destination.read(),
-        };
-        match self.accept(datagram, context.deliverable, now, &mut context.done) {
+        match self.accept(
+            (authentic, destination.read()),
+            context.deliverable,
+            now,
+            &mut context.done,
+        ) {
             Disposition::Placed => context.delivered += 1,
             Disposition::Malformed => self.report_malformed(source),
             _ => {}

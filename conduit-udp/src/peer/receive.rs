@@ -7,7 +7,7 @@ use crate::fragment::FragmentOutcome;
 use crate::mac::Keys;
 use crate::packet::Packet;
 use crate::per_class::CLASSES;
-use crate::recv_window::{DataOutcome, RecvWindow, FULL_SACK_BYTES};
+use crate::recv_window::{RecvWindow, FULL_SACK_BYTES};
 use crate::send_window::AckOutcome;
 use crate::wire::{widen, Header, ImplicitFields, Kind, ACK_NOW, HEADER_BYTES};
 use gasnet_conduit::Class;
@@ -118,16 +118,10 @@ impl Peer {
                 let has_gap = self.rx[class].sack().bitmap != 0;
                 let outcome = self.rx[class].accept(header, number, payload);
                 self.note_ack_owed(
-                    has_gap || outcome == DataOutcome::Duplicate || header.flags & ACK_NOW != 0,
+                    has_gap || outcome == Disposition::Duplicate || header.flags & ACK_NOW != 0,
                     now,
                 );
-                match outcome {
-                    DataOutcome::Duplicate => Disposition::Duplicate,
-                    DataOutcome::Incomplete => Disposition::Nothing,
-                    DataOutcome::Single => Disposition::Packet(class),
-                    DataOutcome::Complete(bytes) => Disposition::Message(class, bytes),
-                    DataOutcome::Malformed => Disposition::Malformed,
-                }
+                outcome
             }
             _ => self.receive_transfer(header, number, now),
         }
