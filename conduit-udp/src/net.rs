@@ -182,11 +182,11 @@ impl Net {
                 peer: rank,
             };
             let (initial_window, now) = (self.socket.buffer / 4, self.now());
-            let address = Address::new(entry.address);
+            let address = Address::from(entry.address);
             lock(&self.connected_ranks).push(rank);
             let is_local = entry.address.ip() == self.socket.address.ip();
             let may_connect = is_local && self.connected_sockets.fetch_add(1, Relaxed) < MAX_CONNECTED;
-            let connected = may_connect.then(|| self.socket.connected(&address, self.settings.buffer));
+            let connected = may_connect.then(|| self.socket.connected(entry.address, self.settings.buffer));
             Box::new(Connection {
                 rank,
                 address,

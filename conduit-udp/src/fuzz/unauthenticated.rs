@@ -96,7 +96,7 @@ impl Relay {
     }
 
     fn send(&self, to: &Net, datagram: &[u8]) {
-        let address = Address::new(SocketAddr::new(LOOPBACK, to.port()));
+        let address = Address::from(SocketAddr::new(LOOPBACK, to.port()));
         let (head, rest) = datagram.split_at(datagram.len().min(HEADER_BYTES));
         let run = [[IoSlice::new(head), IoSlice::new(rest)]];
         self.tap.send(Some(&address), &run, false).unwrap();

@@ -256,7 +256,7 @@ fn icmp_errors_are_read_during_zero_copy() {
     stage
         .net
         .socket
-        .send(Some(&Address::new(closed_port)), &batch, false)
+        .send(Some(&Address::from(closed_port)), &batch, false)
         .unwrap();
     stage.net.poll(PollScope::All, &mut stage.log);
     assert!(
@@ -275,7 +275,7 @@ fn icmp_errors_are_read_during_zero_copy() {
     stage
         .net
         .socket
-        .send(Some(&Address::new(closed_port)), &batch, false)
+        .send(Some(&Address::from(closed_port)), &batch, false)
         .unwrap();
     let mut context = receive_all();
     let outcome = stage.net.receive_placed(expected, &mut context);

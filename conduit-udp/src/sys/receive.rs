@@ -6,7 +6,6 @@ use crate::memory::ClientMemory;
 use gasnet_sys::cancel;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::AsRawFd;
 use std::ptr;
 
 /// Datagrams or super-packets received by one call.
@@ -73,15 +72,7 @@ impl Socket {
             }
         } else {
             // SAFETY: `room` messages were written; as above.
-            check(unsafe {
-                libc::recvmmsg(
-                    self.fd.as_raw_fd(),
-                    first,
-                    room,
-                    libc::MSG_DONTWAIT as _,
-                    ptr::null_mut(),
-                )
-            })?
+            check(unsafe { libc::recvmmsg(self.raw(), first, room, libc::MSG_DONTWAIT as _, ptr::null_mut()) })?
         };
         // SAFETY: that many of the messages were filled.
         let filled = unsafe { std::slice::from_raw_parts(first, got as usize) };
@@ -140,7 +131,7 @@ impl Socket {
     unsafe fn receive_one(&self, message: &mut libc::msghdr, flags: libc::c_int) -> io::Result<usize> {
         let _whole = cancel::disable();
         // SAFETY: by the contract.
-        let bytes = unsafe { libc::recvmsg(self.fd.as_raw_fd(), message, libc::MSG_DONTWAIT | flags) };
+        let bytes = unsafe { libc::recvmsg(self.raw(), message, libc::MSG_DONTWAIT | flags) };
         check(bytes.min(1) as libc::c_int).map(|_| bytes as usize)
     }
 }

@@ -6,7 +6,6 @@ use super::{check, Address, ControlBuffer, Socket, MAX_PAYLOAD, UDP_SEGMENT};
 use gasnet_sys::cancel;
 use std::io::{self, IoSlice};
 use std::mem::{size_of, MaybeUninit};
-use std::os::fd::AsRawFd;
 use std::ptr;
 
 /// Datagrams in a batch. Kernels accept super-packets of at least 64.
@@ -43,25 +42,9 @@ fn super_packet_len(batch: &[DatagramSlices<'_>]) -> usize {
     batch.len()
 }
 
-/// An address as system calls take it.
-struct RawAddress {
-    name: *const libc::sockaddr_storage,
-    length: libc::socklen_t,
-}
-
-impl RawAddress {
-    fn of(to: Option<&Address>) -> Self {
-        to.map_or(
-            Self {
-                name: ptr::null(),
-                length: 0,
-            },
-            |to| Self {
-                name: ptr::from_ref(&to.bytes),
-                length: to.length,
-            },
-        )
-    }
+/// Pointer and length of an address; null if there is none.
+fn raw(to: Option<&Address>) -> (*const libc::c_void, libc::socklen_t) {
+    to.map_or((ptr::null(), 0), |to| (to.as_ptr().cast(), to.addr_len()))
 }
 
 impl Socket {
@@ -94,7 +77,7 @@ impl Socket {
         batch: &[DatagramSlices<'_>],
         gso: bool,
     ) -> io::Result<(usize, usize)> {
-        let to = RawAddress::of(to);
+        let (name, name_bytes) = raw(to);
         let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; AT_ONCE];
         let mut controls = [const { MaybeUninit::<ControlBuffer>::uninit() }; AT_ONCE];
         let mut lengths = [0; AT_ONCE];
@@ -103,8 +86,8 @@ impl Socket {
             let length = if gso { super_packet_len(&batch[at..]) } else { 1 };
             // SAFETY: a msghdr is plain data, for which zero is a value.
             let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-            header.msg_name = to.name.cast_mut().cast();
-            header.msg_namelen = to.length;
+            header.msg_name = name.cast_mut();
+            header.msg_namelen = name_bytes;
             // An IoSlice is documented to be an iovec.
             header.msg_iov = batch[at..].as_ptr().cast_mut().cast();
             header.msg_iovlen = (2 * length) as _;
@@ -138,7 +121,7 @@ impl Socket {
         if count == 1 {
             // SAFETY: the first message was written, and all that it points to is live for the
             // call, which only reads it.
-            let sent = unsafe { libc::sendmsg(self.fd.as_raw_fd(), &raw const (*first).msg_hdr, SEND_FLAGS) };
+            let sent = unsafe { libc::sendmsg(self.raw(), &raw const (*first).msg_hdr, SEND_FLAGS) };
             return if sent < 0 {
                 Err(io::Error::last_os_error())
             } else {
@@ -146,8 +129,7 @@ impl Socket {
             };
         }
         // SAFETY: `count` messages were written, and all that they point to is live for the call.
-        let sent =
-            check(unsafe { libc::sendmmsg(self.fd.as_raw_fd(), first, count as libc::c_uint, SEND_FLAGS as _) })?;
+        let sent = check(unsafe { libc::sendmmsg(self.raw(), first, count as libc::c_uint, SEND_FLAGS as _) })?;
         Ok((lengths[..sent as usize].iter().sum(), at))
     }
 
@@ -157,17 +139,17 @@ impl Socket {
             whole[at..at + slice.len()].copy_from_slice(slice);
             at += slice.len();
         }
-        let to = RawAddress::of(to);
+        let (name, name_bytes) = raw(to);
         let _whole = cancel::disable();
         // SAFETY: the bytes and the address are live and of the lengths given.
         let sent = unsafe {
             libc::sendto(
-                self.fd.as_raw_fd(),
+                self.raw(),
                 whole.as_ptr().cast(),
                 at,
                 SEND_FLAGS,
-                to.name.cast(),
-                to.length,
+                name.cast(),
+                name_bytes,
             )
         };
         if sent < 0 {
@@ -189,7 +171,7 @@ mod tests {
 
     /// Sends datagrams of these lengths and checks what arrives.
     fn exchange(from: &Socket, to: &Socket, lengths: &[usize], gso: bool) -> io::Result<()> {
-        let address = Address::new(to.address);
+        let address = Address::from(to.address);
         exchange_by(from, Some(&address), to, lengths, gso)
     }
 
@@ -221,7 +203,7 @@ mod tests {
     #[test]
     fn batches_of_all_lengths_arrive() {
         let (a, b) = (socket(), socket());
-        let socket = a.connected(&Address::new(b.address), 1 << 20).unwrap();
+        let socket = a.connected(b.address, 1 << 20).unwrap();
         for lengths in [
             &[100][..],
             &[100; 32],
@@ -242,7 +224,7 @@ mod tests {
     fn gso_may_be_refused() {
         let (a, b) = (socket(), socket());
         // Without checksums the kernel refuses GSO.
-        set_option(&a.fd, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();
+        set_option(&a.udp, libc::SOL_SOCKET, libc::SO_NO_CHECK, &1).unwrap();
         let refused = exchange(&a, &b, &[100; 8], true).unwrap_err();
         assert!(super::super::is_gso_refusal(&refused), "{refused}");
         exchange(&a, &b, &[100; 8], false).unwrap();
