@@ -19,6 +19,7 @@ use gasnet_conduit::{
     Stop, Upcalls, Wake,
 };
 use start::Net;
+use std::os::fd::AsRawFd;
 
 /// Maximum packet of the runtime in bytes: a Medium of 64 KiB, its header and arguments.
 const MAX_PACKET_BYTES: usize = 68 << 10;
@@ -76,7 +77,7 @@ impl Network for Net {
 
 impl Wake for Net {
     fn fd(&self) -> i32 {
-        self.top.fd()
+        self.top.0.as_raw_fd()
     }
 
     fn devices(&self) -> Vec<String> {

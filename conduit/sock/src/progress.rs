@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::send::{header, BYE, HEADER, HELLO, LARGEST, PACKET};
-use crate::start::{Channel, Conn, Net, LISTENER, PRESENT, STOPPED, UNAUTHENTICATED};
+use crate::start::{Channel, Conn, Net, LISTENER, UNAUTHENTICATED};
 use crate::{sys, MAX_PACKET_BYTES};
 use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};
 use gasnet_sys::lock;
@@ -35,9 +35,10 @@ impl Net {
         if self.stopped.load(Relaxed) {
             return 0;
         }
-        let losses = std::mem::take(&mut *lock(&self.losses));
-        for (rank, why) in losses {
-            upcalls.peer_lost(rank, &why);
+        if self.states.has_losses() {
+            for (rank, why) in self.states.take_losses() {
+                upcalls.peer_lost(rank, &why);
+            }
         }
         if scope == PollScope::Replies {
             return self.poll_channel(Class::Reply, upcalls);
@@ -81,7 +82,11 @@ impl Net {
             match sys::accept(&channel.listener, LARGEST).and_then(|fd| channel.watch(fd, UNAUTHENTICATED)) {
                 Ok(_) => {}
                 Err(why) if matches!(why.kind(), WouldBlock | Interrupted | ConnectionAborted) => return,
-                Err(why) => return self.lose(self.rank, format!("it cannot accept connections: {why}")),
+                Err(why) => {
+                    return self
+                        .states
+                        .lose(self.rank, format!("it cannot accept connections: {why}"))
+                }
             }
         }
     }
@@ -102,7 +107,10 @@ impl Net {
                 }
                 Read::End(peer, why) => {
                     channel.forget(&conn);
-                    self.lose(peer, why.to_owned());
+                    // That of an unauthenticated peer concerns no rank.
+                    if peer != UNAUTHENTICATED {
+                        self.states.lose(peer, why.to_owned());
+                    }
                     break;
                 }
             }
@@ -132,7 +140,7 @@ impl Net {
             return Read::Packet(sender, bytes - HEADER);
         }
         if *peer == sender && head == header(BYE, sender) {
-            let _ = record.fate.compare_exchange(PRESENT, STOPPED, Relaxed, Relaxed);
+            self.states.note_stop(sender);
             return Read::Control;
         }
         let token = self.token.to_ne_bytes();

@@ -2,7 +2,7 @@
 //! body.
 #![forbid(unsafe_code)]
 
-use crate::start::{Conn, Net, LOST, PRESENT, STOPPED};
+use crate::start::{Conn, Net};
 use crate::{sys, MAX_PACKET_BYTES};
 use gasnet_conduit::{Busy, Class, JobRank};
 use gasnet_sys::lock;
@@ -39,10 +39,12 @@ impl Net {
             bytes <= MAX_PACKET_BYTES,
             "defect: a packet of {bytes} bytes is longer than the conduit's limit"
         );
-        match self.peers[rank.index()].fate.load(Relaxed) {
-            PRESENT if !self.stopped.load(Relaxed) => {}
-            STOPPED => return Ok(()),
-            _ => return Err(Busy),
+        if !self.states.is_present(rank) || self.stopped.load(Relaxed) {
+            return if self.states.has_stopped(rank) {
+                Ok(())
+            } else {
+                Err(Busy)
+            };
         }
         if parts.len() >= SLICES {
             return self.send(rank, class, &[&parts.concat()]);
@@ -67,7 +69,7 @@ impl Net {
         match self.connect(rank, class) {
             Ok(conn) => return Ok(out.insert(conn).clone()),
             Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(why) => self.lose(rank, format!("cannot connect to it: {why}")),
+            Err(why) => self.states.lose(rank, format!("cannot connect to it: {why}")),
         }
         Err(Busy)
     }
@@ -78,15 +80,5 @@ impl Net {
         let hello = [&header(HELLO, self.rank)[..], &self.token.to_ne_bytes()];
         sys::send(&fd, &hello.map(IoSlice::new))?;
         self.channels[class as usize].watch(fd, rank)
-    }
-
-    /// Records the loss of a peer, which the next poll reports once.
-    pub fn lose(&self, rank: JobRank, why: String) {
-        let Some(peer) = self.peers.get(rank.index()) else {
-            return;
-        };
-        if peer.fate.compare_exchange(PRESENT, LOST, Relaxed, Relaxed).is_ok() {
-            lock(&self.losses).push((rank, why));
-        }
     }
 }

@@ -4,24 +4,18 @@
 use crate::send::{header, BYE, LARGEST};
 use crate::sys::{self, Epoll, SocketName};
 use gasnet_conduit::{Class, JobRank, StartInfo, Stop};
+use gasnet_conduit_util::peer_states::PeerStates;
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::lock;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
 
 /// Number of a listener in its epoll set; a connection has its index in [`Channel::conns`].
 pub const LISTENER: u64 = u64::MAX;
 /// Peer of an accepted connection before its HELLO.
 pub const UNAUTHENTICATED: JobRank = JobRank(u32::MAX);
-
-/// [`Peer::fate`]: present.
-pub const PRESENT: u8 = 0;
-/// [`Peer::fate`]: it has stopped.
-pub const STOPPED: u8 = 1;
-/// [`Peer::fate`]: it crashed, or its connection failed.
-pub const LOST: u8 = 2;
 
 /// One connection. Its descriptor stays open while a thread may use it.
 #[derive(Debug)]
@@ -47,7 +41,6 @@ pub struct Peer {
     /// Connections for sending, by class. Locked while connecting, so that threads do not connect
     /// twice.
     pub out: [Mutex<Option<Arc<Conn>>>; 2],
-    pub fate: AtomicU8,
 }
 
 /// A started conduit.
@@ -60,8 +53,7 @@ pub struct Net {
     /// Watches the epoll sets of the channels, numbered by class.
     pub top: Epoll,
     pub peers: Vec<Peer>,
-    /// Peers to report as lost, and why.
-    pub losses: Mutex<Vec<(JobRank, String)>>,
+    pub states: PeerStates,
     pub stopped: AtomicBool,
     /// Free packet buffers.
     pub buffers: Mutex<Vec<Vec<u8>>>,
@@ -74,7 +66,7 @@ impl Net {
         let (requests, request_name) = Channel::open(&top, Class::Request)?;
         let (replies, reply_name) = Channel::open(&top, Class::Reply)?;
         let table = (info.exchange)(&[request_name, reply_name].concat());
-        let names = |entry: &[u8]| [0, 6].map(|at| std::array::from_fn(|i| entry[at + i]));
+        let names = |entry: &[u8]| [0, 5].map(|at| std::array::from_fn(|i| entry[at + i]));
         let peer = |entry| Peer {
             names: names(entry),
             ..Peer::default()
@@ -84,8 +76,8 @@ impl Net {
             token: info.job_token,
             channels: [requests, replies],
             top,
-            peers: table.chunks_exact(12).map(peer).collect(),
-            losses: Mutex::default(),
+            peers: table.chunks_exact(10).map(peer).collect(),
+            states: PeerStates::new(info.size as usize),
             stopped: AtomicBool::new(false),
             buffers: Mutex::default(),
         })
@@ -111,8 +103,8 @@ impl Channel {
     fn open(top: &Epoll, class: Class) -> io::Result<(Self, SocketName)> {
         let (listener, name) = sys::listener(LARGEST)?;
         let (epoll, conns) = (Epoll::new()?, Mutex::default());
-        epoll.add(listener.as_raw_fd(), LISTENER)?;
-        top.add(epoll.fd(), class as u64)?;
+        epoll.add(&listener, LISTENER)?;
+        top.add(&epoll.0, class as u64)?;
         Ok((Self { listener, epoll, conns }, name))
     }
 
@@ -124,7 +116,7 @@ impl Channel {
         });
         let mut conns = lock(&self.conns);
         let index = conns.iter().position(Option::is_none).unwrap_or(conns.len());
-        self.epoll.add(conn.fd.as_raw_fd(), index as u64)?;
+        self.epoll.add(&conn.fd, index as u64)?;
         if index == conns.len() {
             conns.push(None);
         }
@@ -134,7 +126,7 @@ impl Channel {
 
     /// Undoes `watch`. The descriptor closes when the last thread releases it.
     pub fn forget(&self, conn: &Arc<Conn>) {
-        self.epoll.remove(conn.fd.as_raw_fd());
+        self.epoll.remove(&conn.fd);
         let is_it = |slot: &Option<Arc<Conn>>| slot.as_ref().is_some_and(|other| Arc::ptr_eq(other, conn));
         lock(&self.conns)
             .iter_mut()

@@ -94,7 +94,7 @@ fn malformed_packets_lose_the_peer() {
 #[test]
 fn packets_wake_a_waiter() {
     let (net, mut log, waiter) = (net(), Log::default(), Epoll::new().unwrap());
-    waiter.add(net.top.fd(), 5).unwrap();
+    waiter.add(&net.top.0, 5).unwrap();
     for class in [Class::Request, Class::Reply] {
         assert_eq!(waiter.ready::<1>().count(), 0);
         net.send(JobRank(0), class, &[b"wake up"]).unwrap();
