@@ -6,6 +6,7 @@ use crate::start::Net;
 use gasnet_conduit::{Class, Completion, Cookie, JobRank, PollScope, Wake, WakePromise};
 use gasnet_sys::lock;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// Something for the client.
 #[derive(Debug)]
@@ -109,7 +110,7 @@ impl Net {
         let mut arrivals = lock(&self.arrivals);
         arrivals.push(arrival);
         if std::mem::take(&mut arrivals.armed) {
-            self.wake.set();
+            self.wake.wake();
         }
     }
 }
@@ -128,7 +129,7 @@ impl Wake for Net {
         if !arrivals.is_empty() {
             return false;
         }
-        self.wake.clear();
+        self.wake.wait(None, Duration::ZERO);
         arrivals.armed = true;
         true
     }

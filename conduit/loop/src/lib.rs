@@ -77,7 +77,7 @@ impl Drop for Started {
     /// Ends the NIC, as the end of a process does, without a word to the peers.
     fn drop(&mut self) {
         self.net.stopped.store(true, SeqCst);
-        self.net.doorbell.set();
+        self.net.doorbell.wake();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

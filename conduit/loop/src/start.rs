@@ -8,10 +8,11 @@ use crate::nic::Nic;
 use crate::pinned::Pinned;
 use crate::progress;
 use crate::queue::Queue;
-use crate::sys::{self, Event};
+use crate::sys;
 use crate::wire::Message;
 use gasnet_conduit::{config, JobRank, StartInfo};
 use gasnet_sys::atomic::Mutex;
+use gasnet_sys::eventfd::Eventfd;
 use gasnet_sys::{fd, lock, mem, process};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -45,11 +46,11 @@ pub struct Net {
     pub queue: Mutex<Queue>,
     pub arrivals: Mutex<Arrivals>,
     /// Wakes the NIC.
-    pub doorbell: Event,
+    pub doorbell: Eventfd,
     /// Whether the NIC sleeps, or is about to.
     pub nic_sleeps: AtomicBool,
     /// Wakes the client.
-    pub wake: Event,
+    pub wake: Eventfd,
     /// The NIC until its thread takes it. Without a thread it advances in polls.
     pub polled_nic: Mutex<Option<Nic>>,
     pub has_thread: AtomicBool,
@@ -93,9 +94,9 @@ impl Net {
             buffers: Mutex::new(Buffers::new()),
             queue: Mutex::new(Queue::new(size)),
             arrivals: Mutex::default(),
-            doorbell: Event::new()?,
+            doorbell: Eventfd::new()?,
             nic_sleeps: AtomicBool::new(false),
-            wake: Event::new()?,
+            wake: Eventfd::new()?,
             polled_nic: Mutex::new(Some(Nic::new(info.rank, size, info.leaders.len()))),
             has_thread: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
@@ -121,7 +122,7 @@ impl Net {
             // If that fails, the peer is gone, or it reads end-of-file later.
             let _ = fd::send(link.as_raw_fd(), &self.bye);
         }
-        self.doorbell.set();
+        self.doorbell.wake();
     }
 
     /// Whether the peer neither stopped nor was lost.
@@ -140,7 +141,7 @@ impl Net {
     /// Wakes the NIC, if it sleeps.
     pub fn ring(&self) {
         if self.nic_sleeps.load(SeqCst) && self.nic_sleeps.swap(false, SeqCst) {
-            self.doorbell.set();
+            self.doorbell.wake();
         }
     }
 

@@ -1,11 +1,10 @@
-//! Unix sockets of type `SOCK_SEQPACKET` with abstract names, and event descriptors. All are
-//! non-blocking and close-on-exec.
+//! Unix sockets of type `SOCK_SEQPACKET` with abstract names. All are non-blocking and
+//! close-on-exec.
 #![forbid(unsafe_code)]
 
-use rustix::event::EventfdFlags;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 
 fn socket() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -44,35 +43,4 @@ pub fn accept(listener: &OwnedFd) -> io::Result<OwnedFd> {
         listener,
         SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
     )?)
-}
-
-/// A descriptor that is readable from `set` to `clear`.
-#[derive(Debug)]
-pub struct Event(OwnedFd);
-
-impl Event {
-    /// An event that is not set.
-    pub fn new() -> io::Result<Self> {
-        Ok(Self(rustix::event::eventfd(
-            0,
-            EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK,
-        )?))
-    }
-
-    /// Makes the descriptor readable. Async-signal-safe.
-    pub fn set(&self) {
-        // Fails only if it is set already, 2^64 - 2 times.
-        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
-    }
-
-    /// Undoes `set`.
-    pub fn clear(&self) {
-        // Fails only if it is not set.
-        let _ = rustix::io::read(&self.0, &mut [0; 8]);
-    }
-
-    /// The descriptor.
-    pub fn fd(&self) -> RawFd {
-        self.0.as_raw_fd()
-    }
 }
