@@ -102,6 +102,7 @@ lists := $(wildcard libraries/exports/*.txt base/tools/exports.txt)
 packaging := scripts/build/package-lib.sh scripts/build/exports.sh scripts/common.sh $(lists) \
 	$(wildcard libraries/marker/*.c) Cargo.toml
 fragments := $(wildcard pkgconfig/*.in)
+clients := $(B)/bin/gasnet_perf
 
 .PHONY: all seq parsync par launcher headers setup cluster-setup cluster-check setup-rdma check-rdma demo test check \
 	check-all check-programs emulators bench lint soak mutants fuzz install install-includeHEADERS uninstall dist \
@@ -109,7 +110,7 @@ fragments := $(wildcard pkgconfig/*.in)
 .DELETE_ON_ERROR:
 
 all: $(libraries) $(if $(filter 1,$(PROGRAMS)),$(CORE)/core/gasnetrun) \
-	$(if $(filter 1,$(UNIVERSAL)),$(B)/bin/gasnet_perf)
+	$(if $(filter 1,$(UNIVERSAL)),$(clients))
 
 # Cargo and build/headers.sh know themselves what is out of date, and leave the time of an unchanged
 # file alone.
@@ -147,8 +148,9 @@ $(B)/lib/libgasnet.a: $(CORE)/core/any.a $(B)/include/.stamp $(packaging)
 	@echo "  package gasnet ($(notdir $(B))): $(CONDUITS)"
 	@scripts/build/package-lib.sh any par
 
-$(B)/bin/gasnet_perf: $(B)/lib/libgasnet.a $(wildcard programs/perf/*) scripts/build/perf.sh
-	@scripts/build/perf.sh
+$(B)/bin/gasnet_perf: $(wildcard programs/perf/*)
+$(clients): $(B)/bin/gasnet_%: $(B)/lib/libgasnet.a scripts/build/client.sh
+	@scripts/build/client.sh $*
 
 $(B)/lib/libgasnet_tools-%.a: $(CORE)/core/tools.a $(B)/include/.stamp $(packaging)
 	@echo "  package gasnet_tools-$* ($(notdir $(B)))"
