@@ -102,7 +102,7 @@ lists := $(wildcard libraries/exports/*.txt base/tools/exports.txt)
 packaging := scripts/build/package-lib.sh scripts/build/exports.sh scripts/common.sh $(lists) \
 	$(wildcard libraries/marker/*.c) Cargo.toml
 fragments := $(wildcard pkgconfig/*.in)
-clients := $(B)/bin/gasnet_perf
+clients := $(B)/bin/gasnet_perf $(B)/bin/gasnet_selftest
 
 .PHONY: all seq parsync par launcher headers setup cluster-setup cluster-check setup-rdma check-rdma demo test check \
 	check-all check-programs emulators bench lint soak mutants fuzz install install-includeHEADERS uninstall dist \
@@ -149,6 +149,7 @@ $(B)/lib/libgasnet.a: $(CORE)/core/any.a $(B)/include/.stamp $(packaging)
 	@scripts/build/package-lib.sh any par
 
 $(B)/bin/gasnet_perf: $(wildcard programs/perf/*)
+$(B)/bin/gasnet_selftest: $(wildcard programs/selftest/*)
 $(clients): $(B)/bin/gasnet_%: $(B)/lib/libgasnet.a scripts/build/client.sh
 	@scripts/build/client.sh $*
 

@@ -108,7 +108,7 @@ if [ "$UNIVERSAL" = 1 ]; then
     generated conduit-shared.pc.in any par lib/pkgconfig/gasnet-shared.pc
     program gasnetrun gasnetrun
     link gasnetrun_smp.1 share/man/man1/gasnetrun.1
-    put "$B/bin/gasnet_perf" bin/gasnet_perf 755
+    for client in gasnet_perf gasnet_selftest; do put "$B/bin/$client" "bin/$client" 755; done
 fi
 for mode in seq par; do
     library "gasnet_tools-$mode"
