@@ -20,6 +20,7 @@ ELSEWHERE = (
     "GASNET_SSH_SERVERS=",
     "GASNET_CONNECTFILE",
     "-n 64 ",
+    " -N 2 gasnet_selftest",
     "-lelan",
     "target/debug/",
     "STRICT_PLAN=",
