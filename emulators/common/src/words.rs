@@ -12,6 +12,9 @@ pub trait Words: Default {
     /// Takes a word. None: there is no such word.
     fn set(&mut self, name: &str, value: &str) -> Option<Result<(), String>>;
 
+    /// All words.
+    fn names() -> Vec<&'static str>;
+
     /// Checks the options together.
     fn check(&self) -> Result<(), String>;
 
@@ -20,9 +23,8 @@ pub trait Words: Default {
         let mut words = Self::default();
         for word in text.split_whitespace() {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
-            let result = words
-                .set(name, value)
-                .unwrap_or_else(|| Err("no such option".to_string()));
+            let unknown = || format!("no such option; known: {}", Self::names().join(" "));
+            let result = words.set(name, value).unwrap_or_else(|| Err(unknown()));
             result.map_err(|why| format!("{word}: {why}"))?;
         }
         words.check()?;
@@ -38,7 +40,7 @@ pub trait Words: Default {
 }
 
 /// Declares a struct of options, with its defaults. A row is `field: type = default, "word" =>
-/// parser;`. With `+=` each word adds to a list. `set_word` takes one of these words.
+/// parser;`. With `+=` each word adds to a list. `set_word` takes one of these words, `WORDS`.
 #[macro_export]
 macro_rules! words {
     ($(#[$meta:meta])* $vis:vis struct $name:ident { $(
@@ -56,6 +58,8 @@ macro_rules! words {
         }
 
         impl $name {
+            pub const WORDS: &[&str] = &[ $( $( $word, )* )* ];
+
             pub fn set_word(&mut self, name: &str, value: &str) -> Option<Result<(), String>> {
                 Some(match name {
                     $( $( $word => $crate::words!(@take self.$field, $does, $parser, value), )* )*
@@ -146,6 +150,9 @@ mod tests {
         fn set(&mut self, name: &str, value: &str) -> Option<Result<(), String>> {
             self.set_word(name, value)
         }
+        fn names() -> Vec<&'static str> {
+            Self::WORDS.to_vec()
+        }
         fn check(&self) -> Result<(), String> {
             Ok(())
         }
@@ -162,7 +169,7 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         for (text, why) in [
-            ("nonsense", "nonsense: no such option"),
+            ("nonsense", "nonsense: no such option; known: seed late early kind size"),
             ("seed=x", "seed=x: needs a number"),
             ("kind=4", "kind=4: needs a number from 1 to 3"),
             ("size=huge", "size=huge: must be small or large"),
