@@ -139,3 +139,16 @@ unsafe fn control(fid: *mut abi::fid, command: i32, argument: *mut std::ffi::c_v
             .map_or(-libc::ENOSYS, |control| control(fid, command, argument))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Errno;
+
+    #[test]
+    fn a_closed_descriptor_has_a_likely_reason() {
+        for errno in [libc::EBADF, libc::ENOTSOCK] {
+            assert!(Errno(errno).text().contains("close descriptors"));
+        }
+        assert!(!Errno(libc::ENOMEM).text().contains("close descriptors"));
+    }
+}
