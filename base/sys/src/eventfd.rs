@@ -24,12 +24,20 @@ impl Eventfd {
         self.0.as_raw_fd()
     }
 
-    /// Ends the current sleep, or the next one.
+    /// Ends the current sleep, or the next one. Async-signal-safe.
     pub fn wake(&self) {
         let _whole = cancel::disable();
         let one = 1u64;
         // SAFETY: eight live bytes. The write fails only after some 10^19 wakes without a wait.
         let _ = unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), size_of_val(&one)) };
+    }
+
+    /// Undoes every `wake` since the last sleep. Async-signal-safe.
+    pub fn clear(&self) {
+        let _whole = cancel::disable();
+        let mut count = 0u64;
+        // SAFETY: eight live bytes. The read fails only if there was no wake.
+        let _ = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), size_of_val(&count)) };
     }
 
     /// Sleeps until `wake` is called, `other` is readable, or `limit` has passed. Returns whether
@@ -53,9 +61,7 @@ impl Eventfd {
             return false;
         }
         if items[0].revents != 0 {
-            let mut count = 0u64;
-            // SAFETY: eight live bytes.
-            let _ = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), size_of_val(&count)) };
+            self.clear();
         }
         items[1].revents != 0
     }
@@ -76,5 +82,8 @@ mod tests {
         assert!(!eventfd.wait(Some(other.0.as_raw_fd()), Duration::from_micros(10)));
         other.wake();
         assert!(eventfd.wait(Some(other.0.as_raw_fd()), long));
+        other.clear();
+        other.clear();
+        assert!(!eventfd.wait(Some(other.0.as_raw_fd()), Duration::ZERO));
     }
 }

@@ -6,7 +6,6 @@ use crate::start::Net;
 use gasnet_conduit::{Class, Completion, Cookie, JobRank, PollScope, Wake, WakePromise};
 use gasnet_sys::lock;
 use std::collections::VecDeque;
-use std::time::Duration;
 
 /// Something for the client.
 #[derive(Debug)]
@@ -129,7 +128,7 @@ impl Wake for Net {
         if !arrivals.is_empty() {
             return false;
         }
-        self.wake.wait(None, Duration::ZERO);
+        self.wake.clear();
         arrivals.armed = true;
         true
     }
