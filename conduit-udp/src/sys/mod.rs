@@ -65,13 +65,13 @@ impl Socket {
         // Without the error queue, an ICMP error would fail the next call, whatever its
         // destination. The kernel fragments datagrams above the path MTU.
         if address.is_ipv4() {
-            set_option(&socket, libc::IPPROTO_IP, libc::IP_RECVERR, &1)?;
+            enable(&socket, libc::IPPROTO_IP, libc::IP_RECVERR)?;
             sockopt::set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::DONT)?;
         } else {
-            set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, &1)?;
+            enable(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR)?;
             sockopt::set_ipv6_mtu_discover(&socket, Ipv6PathMtuDiscovery::DONT)?;
         }
-        let _ = set_option(&socket, libc::IPPROTO_UDP, UDP_GRO, &1);
+        let _ = enable(&socket, libc::IPPROTO_UDP, UDP_GRO);
         Ok(Self {
             address: socket.local_addr()?,
             buffer: sockopt::socket_recv_buffer_size(&socket)?,
@@ -103,8 +103,8 @@ impl Socket {
             len: 1,
             filter: &raw mut drop_all,
         };
-        // The kernel makes a copy.
-        set_option(&self.udp, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+        // SAFETY: the program's one instruction is live. The kernel makes a copy.
+        unsafe { set_option(&self.udp, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program) }
     }
 
     /// The descriptor.
@@ -193,8 +193,18 @@ pub fn is_gso_refusal(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|number| refusals.contains(&number))
 }
 
-fn set_option<T>(socket: &UdpSocket, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
+/// Sets an option that is on or off.
+fn enable(socket: &UdpSocket, level: libc::c_int, name: libc::c_int) -> io::Result<()> {
+    // SAFETY: an integer has no pointers.
+    unsafe { set_option(socket, level, name, &1) }
+}
+
+/// Sets an option.
+///
+/// # Safety
+/// Pointers in the value are to live memory, as long as the option demands.
+unsafe fn set_option<T>(socket: &UdpSocket, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
     let (value, length) = (ptr::from_ref(value).cast(), size_of::<T>() as libc::socklen_t);
-    // SAFETY: the value is live and of the length given; what it points to is live, too.
+    // SAFETY: the value is live and of the length given. The caller answers for its pointers.
     check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value, length) }).map(drop)
 }

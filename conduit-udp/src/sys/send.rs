@@ -161,7 +161,7 @@ impl Socket {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{set_option, RECV_BATCH, RECV_BUFFER};
+    use super::super::{enable, RECV_BATCH, RECV_BUFFER};
     use super::*;
     use std::net::{Ipv4Addr, SocketAddr};
 
@@ -224,7 +224,7 @@ mod tests {
     fn gso_may_be_refused() {
         let (a, b) = (socket(), socket());
         // Without checksums the kernel refuses GSO.
-        set_option(&a.udp, libc::SOL_SOCKET, libc::SO_NO_CHECK, &1).unwrap();
+        enable(&a.udp, libc::SOL_SOCKET, libc::SO_NO_CHECK).unwrap();
         let refused = exchange(&a, &b, &[100; 8], true).unwrap_err();
         assert!(super::super::is_gso_refusal(&refused), "{refused}");
         exchange(&a, &b, &[100; 8], false).unwrap();
