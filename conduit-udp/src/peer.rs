@@ -19,7 +19,6 @@ use crate::transfers::{BulkTransfer, PendingGet};
 use crate::wire::{Header, Kind, Sack, HEADER_BYTES, OFFSET_UNIT};
 use crate::MAX_PACKET_BYTES;
 use gasnet_conduit::{Class, JobRank};
-pub use receive::Disposition;
 use std::collections::VecDeque;
 
 /// One datagram in this number asks for an acknowledgement.

@@ -2,14 +2,41 @@
 #![forbid(unsafe_code)]
 
 use crate::packet::Packet;
-use crate::peer::Disposition;
 use crate::wire::{widen, Header, Sack};
+use gasnet_conduit::Class;
 
 /// Datagrams in a window. A sender stays within this distance of the first missing datagram.
 pub const WINDOW: usize = 256;
 const SACK_WORDS: usize = WINDOW / 64;
 /// Bytes of the SACK bitmaps of both whole windows, in the payload of an ACK.
 pub const FULL_SACK_BYTES: usize = 2 * 8 * SACK_WORDS;
+
+/// Result of receiving a datagram: work done, or left to the caller.
+#[derive(Debug, PartialEq)]
+pub enum Disposition {
+    /// Nothing to deliver.
+    Nothing,
+    /// Received before, or stale. No sign of life of the peer: anybody can replay a datagram.
+    Duplicate,
+    /// The payload is a packet.
+    Packet(Class),
+    /// A packet of several datagrams is complete.
+    Message(Class, Packet),
+    /// A part of a transfer was placed.
+    Placed,
+    /// The payload belongs into a segment, at this address.
+    Put(u64),
+    /// The peer requests the memory at this address.
+    Get(u64),
+    /// The payload belongs to a get; the operand names the get and the offset.
+    GetReply(u64),
+    /// The datagram was the last fragment of one with this payload, which has this disposition.
+    Reassembled(Box<Disposition>, Packet),
+    /// The peer has closed its end.
+    Close,
+    /// The MAC is right but the content is impossible: the peer is defective.
+    Malformed,
+}
 
 /// An incomplete message.
 #[derive(Debug)]
@@ -175,7 +202,7 @@ mod tests {
     use super::*;
     use crate::per_class::PerClass;
     use crate::wire::Kind;
-    use gasnet_conduit::{Class, JobRank};
+    use gasnet_conduit::JobRank;
 
     fn header(part: u16, parts: u16, message: usize) -> Header {
         Header {

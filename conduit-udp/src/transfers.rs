@@ -5,8 +5,8 @@
 
 use crate::mac::Keys;
 use crate::memory::{ClientMemory, Segments};
-use crate::peer::{Disposition, Peer};
-use crate::recv_window::WINDOW;
+use crate::peer::Peer;
+use crate::recv_window::{Disposition, WINDOW};
 use crate::send_window::Body;
 use crate::sys::SEND_BATCH;
 use crate::wire::{Header, Kind, OFFSET_BITS, OFFSET_UNIT};

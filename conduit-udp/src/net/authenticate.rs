@@ -4,8 +4,9 @@
 use super::receive::Deliverable;
 use super::Net;
 use crate::fragment::is_message;
-use crate::peer::{Disposition, Peer};
+use crate::peer::Peer;
 use crate::peers::{Connection, PeerEntry};
+use crate::recv_window::Disposition;
 use crate::wire::{Header, ImplicitFields, HEADER_BYTES};
 use gasnet_conduit::{Cookie, JobRank};
 use gasnet_sys::atomic::MutexGuard;

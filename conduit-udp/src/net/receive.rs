@@ -4,8 +4,9 @@
 use super::zero_copy::{is_bulk, is_would_block, ZeroCopyOutcome};
 use super::Net;
 use crate::packet::{Packet, ALIGN};
-use crate::peer::{Disposition, Peer};
+use crate::peer::Peer;
 use crate::peers::Connection;
+use crate::recv_window::Disposition;
 use crate::sys::{Received, RECV_BATCH, RECV_BUFFER};
 use crate::wire::HEADER_BYTES;
 use crate::{last_part, MAX_PACKET_BYTES};

@@ -15,7 +15,7 @@ use super::authenticate::AuthenticHeader;
 use super::receive::ReceiveContext;
 use super::Net;
 use crate::memory::ClientMemory;
-use crate::peer::Disposition;
+use crate::recv_window::Disposition;
 use crate::sys::{Received, RECV_BUFFER};
 use crate::wire::HEADER_BYTES;
 use std::io::{self, ErrorKind};

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::memory::Segments;
+use crate::recv_window::Disposition;
 use gasnet_conduit::Cookie;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;

@@ -5,42 +5,14 @@ use super::{ClassTimer, Peer, PendingAck};
 use crate::congestion::MAX_ACK_DELAY;
 use crate::fragment::FragmentOutcome;
 use crate::mac::Keys;
-use crate::packet::Packet;
 use crate::per_class::CLASSES;
-use crate::recv_window::{RecvWindow, FULL_SACK_BYTES};
+use crate::recv_window::{Disposition, RecvWindow, FULL_SACK_BYTES};
 use crate::send_window::AckOutcome;
 use crate::wire::{widen, Header, ImplicitFields, Kind, ACK_NOW, HEADER_BYTES};
 use gasnet_conduit::Class;
 
 /// Datagrams received before an ACK is due, unless other traffic carries it.
 const ACK_AFTER: u32 = 32;
-
-/// Result of [`Peer::receive`]: work done, or left to the caller.
-#[derive(Debug, PartialEq)]
-pub enum Disposition {
-    /// Nothing to deliver.
-    Nothing,
-    /// Received before, or stale. No sign of life of the peer: anybody can replay a datagram.
-    Duplicate,
-    /// The payload is a packet.
-    Packet(Class),
-    /// A packet of several datagrams is complete.
-    Message(Class, Packet),
-    /// A part of a transfer was placed.
-    Placed,
-    /// The payload belongs into a segment, at this address.
-    Put(u64),
-    /// The peer requests the memory at this address.
-    Get(u64),
-    /// The payload belongs to a get; the operand names the get and the offset.
-    GetReply(u64),
-    /// The datagram was the last fragment of one with this payload, which has this disposition.
-    Reassembled(Box<Disposition>, Packet),
-    /// The peer has closed its end.
-    Close,
-    /// The MAC is right but the content is impossible: the peer is defective.
-    Malformed,
-}
 
 /// An acknowledgement without data.
 pub struct AckDatagram {
