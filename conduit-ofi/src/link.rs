@@ -7,8 +7,7 @@ use crate::put_notify::PutParts;
 use crate::wire::{Header, Kind};
 use gasnet_conduit::{Busy, JobRank};
 use gasnet_conduit_util::pending_queue::PendingQueue;
-use gasnet_sys::atomic::{Mutex, Ordering};
-use gasnet_sys::lock;
+use gasnet_sys::atomic::Ordering;
 use std::sync::atomic::AtomicBool;
 
 /// Most operations that wait for room at the provider, beyond which it is the client that waits.
@@ -63,9 +62,6 @@ pub struct Link {
     /// Authenticates messages.
     pub token: u64,
     is_stopped: AtomicBool,
-    /// Why the network failed, until that is reported.
-    failure: Mutex<Option<String>>,
-    has_failed: AtomicBool,
     pub endpoint: Endpoint,
 }
 
@@ -78,8 +74,6 @@ impl Link {
             stalled: PendingQueue::default(),
             token,
             is_stopped: AtomicBool::new(false),
-            failure: Mutex::default(),
-            has_failed: AtomicBool::new(false),
             endpoint,
         }
     }
@@ -191,16 +185,7 @@ impl Link {
     /// The network of this process has failed.
     #[cold]
     pub fn fail_text(&self, what: &str) {
-        lock(&self.failure).get_or_insert(format!("{:?}: {what}", self.endpoint.info()));
-        self.has_failed.store(true, Ordering::Release);
-    }
-
-    /// Why the network failed, once.
-    #[inline]
-    pub fn take_failure(&self) -> Option<String> {
-        if !self.has_failed.load(Ordering::Relaxed) {
-            return None;
-        }
-        lock(&self.failure).take()
+        let text = format!("{:?}: {what}", self.endpoint.info());
+        self.peers.states.fail(&text);
     }
 }

@@ -132,7 +132,7 @@ impl Peers {
         self.credits.note_owed(rank, self.credits(rank));
     }
 
-    /// Whether a poll should call [`Peers::take_owing`] and [`PeerStates::take_losses`].
+    /// Whether a poll should call [`Peers::take_owing`] and [`PeerStates::report`].
     #[inline]
     pub fn has_work(&self) -> bool {
         self.states.has_losses() || self.credits.has_owing()

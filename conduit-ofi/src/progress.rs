@@ -59,9 +59,6 @@ impl Net {
         if link.peers.has_work() {
             self.serve_peers(upcalls);
         }
-        if let Some(why) = link.take_failure() {
-            upcalls.network_lost(&why);
-        }
         delivered
     }
 
@@ -321,15 +318,14 @@ impl Net {
         }
     }
 
-    /// Returns credits to the peers that are owed half a window, and reports lost peers.
+    /// Returns credits to the peers that are owed half a window, and reports losses and a
+    /// failure.
     #[cold]
     fn serve_peers(&self, upcalls: &mut dyn Upcalls) {
         let link = self.link();
         for peer in link.peers.take_owing() {
             self.messages.return_credits(link, peer);
         }
-        for (peer, why) in link.peers.states.take_losses() {
-            upcalls.peer_lost(peer, &why);
-        }
+        link.peers.states.report(upcalls);
     }
 }

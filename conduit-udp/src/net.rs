@@ -29,7 +29,7 @@ use progress_thread::ProgressThread;
 use receive::{Deliverable, ReceiveContext};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering::Acquire, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -83,10 +83,6 @@ pub struct Net {
     has_completed: AtomicBool,
     coalescer: Coalescer,
     progress: ProgressThread,
-    /// Why the socket failed.
-    failure: OnceLock<String>,
-    /// Whether that is not reported yet.
-    has_failure: AtomicBool,
     /// Time from which zero-copy placement is allowed; 0: always.
     zero_copy_from: AtomicU64,
     /// Whether the next poll must read the sockets' error queues.
@@ -159,8 +155,6 @@ impl Net {
             has_completed: AtomicBool::new(false),
             coalescer: Coalescer::default(),
             progress: ProgressThread::new(info.host.len() as u32)?,
-            failure: OnceLock::new(),
-            has_failure: AtomicBool::new(false),
             zero_copy_from: AtomicU64::new(0),
             has_icmp_errors: AtomicBool::new(false),
             has_warned: AtomicBool::new(false),
@@ -250,9 +244,7 @@ impl Net {
 
     /// Whether the client may sleep until a datagram arrives: nothing waits for a poll.
     pub fn may_sleep(&self) -> bool {
-        let has_pending = [&self.has_failure, &self.has_icmp_errors, &self.has_completed]
-            .iter()
-            .any(|flag| flag.load(Relaxed));
+        let has_pending = self.has_icmp_errors.load(Relaxed) || self.has_completed.load(Relaxed);
         !has_pending
             && !self.states.has_losses()
             && self.deferred.iter().all(Deferred::is_empty)
@@ -339,14 +331,7 @@ impl Net {
             return 0;
         }
         if self.states.has_losses() {
-            for (rank, reason) in self.states.take_losses() {
-                upcalls.peer_lost(rank, &reason);
-            }
-        }
-        if self.has_failure.load(Relaxed) && self.has_failure.swap(false, Acquire) {
-            if let Some(reason) = self.failure.get() {
-                upcalls.network_lost(reason);
-            }
+            self.states.report(upcalls);
         }
         if self.has_icmp_errors.load(Relaxed) && self.has_icmp_errors.swap(false, Relaxed) {
             self.drain_icmp_errors();

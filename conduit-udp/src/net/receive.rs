@@ -14,7 +14,7 @@ use gasnet_conduit::{Class, Cookie, JobRank, Upcalls};
 use gasnet_sys::lock;
 use std::io::IoSlice;
 use std::ops::Range;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Packets that a poll may deliver. The rest is deferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,12 +119,9 @@ impl Net {
                 // ICMP errors are read elsewhere.
                 _ if is_would_block(&error) => {}
                 Some(libc::EBADF | libc::ENOTSOCK) => {
-                    let failure = self.failure.set(format!(
+                    self.states.fail(&format!(
                         "its socket is gone ({error}). Does the program close descriptors that it did not open?"
                     ));
-                    if failure.is_ok() {
-                        self.has_failure.store(true, Release);
-                    }
                 }
                 _ => self.drain_icmp_errors(),
             }
