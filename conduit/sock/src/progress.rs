@@ -3,10 +3,10 @@
 
 use crate::send::{header, BYE, HEADER, HELLO, LARGEST, PACKET};
 use crate::start::{Channel, Conn, Net, LISTENER, UNAUTHENTICATED};
-use crate::{sys, MAX_PACKET_BYTES};
+use crate::sys;
 use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};
 use gasnet_sys::lock;
-use std::io::{ErrorKind, IoSliceMut};
+use std::io::ErrorKind;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ enum Read {
     Nothing,
     /// A packet of this conduit, not for the runtime.
     Control,
-    /// A packet of the runtime: source and length.
+    /// A packet of the runtime: source, and length with the header.
     Packet(JobRank, usize),
     /// The connection to this peer has ended, and why.
     End(JobRank, &'static str),
@@ -59,11 +59,10 @@ impl Net {
 
     fn poll_channel(&self, class: Class, upcalls: &mut dyn Upcalls) -> usize {
         let channel = &self.channels[class as usize];
-        let mut memory = lock(&self.buffers)
-            .pop()
-            .unwrap_or_else(|| vec![0; MAX_PACKET_BYTES + ALIGN]);
-        let start = memory.as_ptr().align_offset(ALIGN);
-        let buffer = &mut memory[start..start + MAX_PACKET_BYTES];
+        let mut memory = lock(&self.buffers).pop().unwrap_or_else(|| vec![0; LARGEST + ALIGN]);
+        // A packet is aligned behind its header.
+        let start = memory[HEADER..].as_ptr().align_offset(ALIGN);
+        let buffer = &mut memory[start..start + LARGEST];
         let mut delivered = 0;
         for number in channel.epoll.ready::<CONNS_PER_POLL>() {
             if number == LISTENER {
@@ -102,7 +101,7 @@ impl Net {
                 Read::Nothing => break,
                 Read::Control => {}
                 Read::Packet(source, bytes) => {
-                    upcalls.packet(source, class, &mut buffer[..bytes]);
+                    upcalls.packet(source, class, &mut buffer[HEADER..bytes]);
                     delivered += 1;
                 }
                 Read::End(peer, why) => {
@@ -123,8 +122,9 @@ impl Net {
         let Ok(mut peer) = conn.peer.try_lock() else {
             return Read::Nothing;
         };
-        let mut head = [0; HEADER];
-        let bytes = match sys::receive(&conn.fd, &mut [IoSliceMut::new(&mut head), IoSliceMut::new(buffer)]) {
+        // A packet may be shorter than a header.
+        buffer[..HEADER].fill(0);
+        let bytes = match sys::receive(&conn.fd, buffer) {
             Ok(0) => return Read::End(*peer, "its process ended"),
             Ok(bytes) => bytes,
             // Packets from before a reset can still be read; end-of-file follows them.
@@ -132,19 +132,20 @@ impl Net {
             Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return Read::Nothing,
             Err(_) => return Read::End(*peer, "its connection failed"),
         };
+        let head: [u8; HEADER] = std::array::from_fn(|i| buffer[i]);
         let sender = JobRank((u64::from_ne_bytes(head) >> 32) as u32);
         let Some(record) = self.peers.get(sender.index()) else {
             return Read::End(*peer, "it sent a malformed packet");
         };
         if *peer == sender && head == header(PACKET, sender) && (HEADER..=LARGEST).contains(&bytes) {
-            return Read::Packet(sender, bytes - HEADER);
+            return Read::Packet(sender, bytes);
         }
         if *peer == sender && head == header(BYE, sender) {
             self.states.note_stop(sender);
             return Read::Control;
         }
         let token = self.token.to_ne_bytes();
-        let authenticated = bytes == HEADER + token.len() && buffer[..token.len()] == token;
+        let authenticated = bytes == HEADER + token.len() && buffer[HEADER..bytes] == token;
         if *peer == UNAUTHENTICATED && head == header(HELLO, sender) && authenticated {
             *peer = sender;
             // The lock is taken while this process connects itself: then that connection is used.

@@ -5,8 +5,8 @@
 use gasnet_sys::cancel;
 use rustix::event::{epoll, Timespec};
 use rustix::net::{self, sockopt, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags};
-use std::io::{self, IoSlice, IoSliceMut};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// An abstract socket address that the kernel chose: five hexadecimal digits, see unix(7).
@@ -69,13 +69,12 @@ pub fn send(fd: &OwnedFd, slices: &[IoSlice<'_>]) -> io::Result<()> {
     Ok(())
 }
 
-/// Receives one packet into `slices`. Returns its length: 0 at the end of the connection, and more
-/// than the slices if the packet was truncated.
-pub fn receive(fd: &OwnedFd, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+/// Receives one packet. Returns its length: 0 at the end of the connection, and more than the
+/// buffer if the packet was truncated.
+pub fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
     let _whole = cancel::disable();
-    let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
-    let received = net::recvmsg(fd, slices, &mut RecvAncillaryBuffer::default(), flags)?;
-    Ok(received.bytes)
+    let (_, bytes) = net::recv(fd, buffer, RecvFlags::DONTWAIT | RecvFlags::TRUNC)?;
+    Ok(bytes)
 }
 
 /// A set of descriptors to watch for input. Its own is readable while that of a member is.
