@@ -43,10 +43,13 @@ fn contact(bytes: &[u8]) {
     }
 }
 
+fn rank_message(bytes: &[u8]) -> Option<RankMessage> {
+    RankMessage::decode(u64::from_le_bytes(bytes.try_into().ok()?))
+}
+
 /// A message of a rank to its agent.
 fn control(bytes: &[u8]) {
-    let number = bytes.try_into().map(u64::from_ne_bytes);
-    if let Some(message) = number.ok().and_then(RankMessage::decode) {
+    if let Some(message) = rank_message(bytes) {
         assert_eq!(RankMessage::decode(message.encode()), Some(message));
     }
 }
@@ -180,8 +183,23 @@ fn pmi(mut bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use gasnet_conduit::conformance::fuzz::{replay, seeds};
+
     #[test]
     fn parsers_take_any_bytes() {
-        gasnet_conduit::conformance::fuzz::replay(super::TARGETS);
+        // Seeds of an older format reach little of a parser.
+        let decodes: [(_, fn(&[u8]) -> bool); 2] = [
+            ("job-control", |seed| rank_message(seed).is_some()),
+            ("job-message", |seed| AgentMessage::decode(&framed(seed)).is_some()),
+        ];
+        for (name, decodes) in decodes {
+            let seeds = seeds(name);
+            assert!(!seeds.is_empty(), "{name}");
+            for seed in seeds {
+                assert!(decodes(&seed), "{name}: {seed:x?}");
+            }
+        }
+        replay(TARGETS);
     }
 }

@@ -44,7 +44,7 @@ pub fn replay(targets: &[Target]) {
 }
 
 /// The committed seeds of a parser, in the order of their names.
-fn seeds(name: &str) -> Vec<Vec<u8>> {
+pub fn seeds(name: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../proofs/fuzz/corpus")
         .join(name);
