@@ -4,7 +4,7 @@
 
 use crate::agent::exchange::{assemble, Gather};
 use crate::control_socket::RankMessage;
-use crate::layout::JobLayout;
+use crate::layout::{JobLayout, RankRange};
 use crate::pmi::message::Version;
 use crate::pmi::{by_exchange, check_job_name, stream};
 use crate::pmi_bootstrap::hosts::branches;
@@ -140,8 +140,13 @@ fn message(bytes: &[u8]) {
     };
     assert_eq!(AgentMessage::decode(&message.encode()), Some(message.clone()));
     match message {
-        AgentMessage::Start { layout, todo, .. } => self::layout(&layout, todo),
-        AgentMessage::Join { layout, .. } => self::layout(&layout, Vec::new()),
+        AgentMessage::Start {
+            ranges,
+            nbrhd_max,
+            todo,
+            ..
+        } => layout(ranges, nbrhd_max, todo),
+        AgentMessage::Join { ranges, nbrhd_max, .. } => layout(ranges, nbrhd_max, Vec::new()),
         AgentMessage::Gather { round, length, parts } => {
             let layout = JobLayout::from_hosts(&[0, 1, 0, 2], 0).unwrap();
             if let Ok(Some(parts)) = Gather::default().add(round, length, parts, 3) {
@@ -154,14 +159,17 @@ fn message(bytes: &[u8]) {
 }
 
 /// The layout of a job, and the hosts that the receiver starts.
-fn layout(layout: &JobLayout, todo: Vec<Host>) {
+fn layout(ranges: Vec<RankRange>, nbrhd_max: u32, todo: Vec<Host>) {
+    let Some(layout) = JobLayout::new(ranges, nbrhd_max) else {
+        return;
+    };
     for rank in [0, layout.size / 2, layout.size - 1] {
         assert!(layout.host_of(rank) < layout.hosts);
         assert!((layout.nbrhd_of(rank) as usize) < layout.leaders.len());
     }
     let on_hosts = (0..layout.hosts.min(64)).map(|host| layout.ranks_on(host).len());
     assert!(on_hosts.sum::<usize>() <= layout.size as usize);
-    let _ = branches(layout, 0, todo);
+    let _ = branches(&layout, 0, todo);
 }
 
 /// Messages of a process manager.

@@ -31,7 +31,8 @@ impl HostState {
             token: self.token,
             cpus: self.cpus,
             relayed: self.relayed,
-            layout: self.layout.clone(),
+            ranges: self.layout.ranges.clone(),
+            nbrhd_max: self.layout.nbrhd_max,
             variables,
         }
     }

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use super::control_block::ControlBlock;
 use super::host::{HostState, RankMemory};
 use super::job::Job;
+use super::layout::JobLayout;
 use super::tree::message::AgentMessage;
 use super::{control_socket, environment, JobError, StartOptions};
 use gasnet_sys::mem::AnonMemory;
@@ -33,15 +34,16 @@ pub fn enter(
         token,
         cpus,
         relayed,
-        layout,
+        ranges,
+        nbrhd_max,
         variables,
     } = message
     else {
         return Ok(None);
     };
-    if rank >= layout.size {
+    let Some(layout) = JobLayout::new(ranges, nbrhd_max).filter(|layout| rank < layout.size) else {
         return Ok(None);
-    }
+    };
     let [own_end, control, comm, segment, host_memory] = descriptors;
     let mut options = options.clone();
     environment::take_over(variables, &mut options)?;

@@ -450,7 +450,8 @@ impl Agent<'_> {
         let shutdown = &self.shutdown;
         let events = self.setup.tree.events(|branch| {
             let start = AgentMessage::Start {
-                layout: layout.clone(),
+                ranges: layout.ranges.clone(),
+                nbrhd_max: layout.nbrhd_max,
                 variables: variables.clone(),
                 todo: branch.todo.clone(),
             };

@@ -169,11 +169,13 @@ pub fn connect_up(contact: &Contact, addresses: &[SocketAddr], options: &StartOp
     let mut up = up.map_err(|why| failed(&why))?;
     match up.link.wait(START_LIMIT) {
         Ok(AgentMessage::Start {
-            layout,
+            ranges,
+            nbrhd_max,
             variables,
             todo,
         }) => Ok(Joined {
-            layout,
+            layout: JobLayout::new(ranges, nbrhd_max)
+                .ok_or_else(|| JobError::new("received an impossible job layout"))?,
             variables,
             todo,
             tree: Tree::new(contact.secret, Some(up), routed),

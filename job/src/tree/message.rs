@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use super::super::control_block::Phase;
-use super::super::layout::{JobLayout, RankRange};
+use super::super::layout::RankRange;
 use super::secret::Secret;
 
 /// A value in a frame.
@@ -192,17 +192,6 @@ structure!(RankCounts {
 structure!(Host { number, name });
 structure!(RankRange { first, count, host });
 
-impl Field for JobLayout {
-    fn put(&self, frame: &mut Vec<u8>) {
-        self.ranges.put(frame);
-        self.nbrhd_max.put(frame);
-    }
-
-    fn take(from: &mut &[u8]) -> Option<Self> {
-        Self::new(Field::take(from)?, Field::take(from)?)
-    }
-}
-
 /// Bytes of the length that a frame begins with.
 pub const LENGTH_BYTES: usize = size_of::<u32>();
 const FRAME_MAX: usize = 1 << 30;
@@ -242,9 +231,10 @@ macro_rules! messages {
 }
 
 messages! {
-    /// Down: the layout of the job; variables of the first host, which a process manager may not
-    /// have passed on; the hosts that the receiver must start.
-    b'S' Start { layout: JobLayout, variables: Pairs, todo: Vec<Host> }
+    /// Down: the job's layout, as `JobLayout::new` takes it (a refused message must not cost the
+    /// memory of a built one); variables of the first host, which a process manager may not have
+    /// passed on; the hosts that the receiver must start.
+    b'S' Start { ranges: Vec<RankRange>, nbrhd_max: u32, variables: Pairs, todo: Vec<Host> }
     /// Down: the phase of the job's end, its exit code, and the epoch of [`RankCounts`].
     b'P' Phase { phase: Phase, code: i32, epoch: u32 }
     /// Down: the result of an exchange: the bytes of all ranks, in the order of ranks.
@@ -272,8 +262,15 @@ messages! {
     /// From the leader to the ranks of its host: what they put into the process manager's store.
     b'A' Endpoint { text: Vec<u8> }
     /// From the agent to a rank that a process manager has started: the job's token, cores of the
-    /// host, whether there are other hosts, the layout, and variables as in `Start`.
-    b'J' Join { token: u128, cpus: u32, relayed: bool, layout: JobLayout, variables: Pairs }
+    /// host, whether there are other hosts, the layout and variables as in `Start`.
+    b'J' Join {
+        token: u128,
+        cpus: u32,
+        relayed: bool,
+        ranges: Vec<RankRange>,
+        nbrhd_max: u32,
+        variables: Pairs,
+    }
 }
 
 /// The length of the frame, itself included, that begins with `bytes`, once it is known. An error
@@ -305,6 +302,12 @@ mod tests {
 
     /// Messages with fields of every type.
     fn all() -> Vec<AgentMessage> {
+        // Impossible in a layout, which decoding does not build.
+        let range = RankRange {
+            first: 3,
+            count: 4,
+            host: 1,
+        };
         let host = Host {
             number: 2,
             name: b"node\xff2".to_vec(),
@@ -323,7 +326,8 @@ mod tests {
         };
         vec![
             AgentMessage::Start {
-                layout: JobLayout::from_hosts(&[1, 1, 0, 2], 2).unwrap(),
+                ranges: vec![range; 3],
+                nbrhd_max: 2,
                 variables: vec![(b"GASNET_A".to_vec(), b"b\nc".to_vec())],
                 todo: vec![host],
             },
