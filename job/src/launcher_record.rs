@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::fs;
 
@@ -61,10 +61,15 @@ impl Record {
         self.outside.as_ref().is_some_and(|outside| !marks.is_subset(outside))
     }
 
+    /// Whether the record has this value of the variable.
+    fn has(&self, name: &str, value: &str) -> bool {
+        self.variables.iter().any(|(n, v)| n == name && v == value)
+    }
+
     /// Removes the variables that still have the values that the launcher has given them.
     fn discard(&self, except: &[&str]) {
-        for (name, value) in &self.variables {
-            let is_ours = env::var_os(name).is_some_and(|now| now == OsStr::new(value));
+        for (name, _) in &self.variables {
+            let is_ours = env::var(name).is_ok_and(|now| self.has(name, &now));
             if is_ours && !except.contains(&name.as_str()) {
                 env::remove_var(name);
             }
@@ -94,7 +99,7 @@ pub fn discard() {
 /// Removes what a launcher has set, if a process manager inside it has started this process. Before
 /// the configuration is read.
 pub(super) fn discard_inside() {
-    let Some(record) = read().filter(|record| record.is_inside(&own_marks())) else {
+    let Some(record) = read(|name| env::var_os(name)).filter(|record| record.is_inside(&own_marks())) else {
         return;
     };
     record.discard(&[]);
@@ -112,12 +117,17 @@ pub(super) fn consume() {
     }
 }
 
-fn read() -> Option<Record> {
-    Record::parse(&env::var(RECORD).ok()?)
+/// Whether the record in an environment has this value of the variable.
+pub(super) fn has(environment: impl Fn(&str) -> Option<OsString>, name: &str, value: &str) -> bool {
+    read(environment).is_some_and(|record| record.has(name, value))
+}
+
+fn read(environment: impl Fn(&str) -> Option<OsString>) -> Option<Record> {
+    Record::parse(environment(RECORD)?.to_str()?)
 }
 
 fn take() -> Option<Record> {
-    let record = read();
+    let record = read(|name| env::var_os(name));
     env::remove_var(RECORD);
     record
 }

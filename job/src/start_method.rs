@@ -87,9 +87,11 @@ fn mark_inherited(ranks: u32) {
     }
 }
 
-/// Whether the number of ranks is inherited from the job that started this process.
-fn is_inherited() -> bool {
-    env::var(RANKS).is_ok_and(|ranks| ranks.starts_with('+'))
+/// Whether the number of ranks is inherited from the job that started this process, which has
+/// recorded it: a user may set one with a plus sign after all.
+fn is_inherited(environment: impl Fn(&str) -> Option<OsString>) -> bool {
+    let ranks = environment(RANKS).and_then(|ranks| ranks.into_string().ok());
+    ranks.is_some_and(|ranks| ranks.starts_with('+') && launcher_record::has(environment, RANKS, &ranks))
 }
 
 /// The warning of a privileged process whose caller has set variables that it ignores.
@@ -121,7 +123,7 @@ fn start(
     if let Some(method) = of_parent()? {
         return Ok(started(method));
     }
-    let count = library.count.as_ref().filter(|_| !is_set || is_inherited());
+    let count = library.count.as_ref().filter(|_| !is_set || is_inherited(&environment));
     let ranks = match count {
         Some(Count::Passed { ranks, .. }) => *ranks,
         _ => config.get(&config::PSHM_NODES),
@@ -264,6 +266,7 @@ mod tests {
         let rest = vec![CString::from(c"a.out")];
         let (passed, unpassed) = (Count::Passed { ranks: 3, rest }, Count::Unpassed(3));
         let (none, passed, unpassed) = (&None, &Some(passed), &Some(unpassed));
+        let recorded = "GASNET_PSHM_NODES=+4 _GASNET_LAUNCHER=;GASNET_PSHM_NODES";
         let task = "SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=3 SLURM_PROCID=0";
         for (settings, count, expected) in [
             ("", none, "Fork 1"),
@@ -274,6 +277,10 @@ mod tests {
             ("SSH_SERVERS=a,b", passed, "Ssh 3"),
             ("GASNET_PSHM_NODES=4", passed, "Fork 4"),
             ("GASNET_PSHM_NODES=4", unpassed, "Fork 4"),
+            // Only the number that a job has recorded is not the user's.
+            ("GASNET_PSHM_NODES=+4", passed, "Fork 4"),
+            (&format!("{recorded}=4"), passed, "Fork 4"),
+            (&format!("{recorded}=+4"), passed, "Fork 3"),
             ("", unpassed, "first argument of this program is 3"),
             ("GASNET_SPAWNFN=L", none, "but not how many ranks"),
             ("GASNET_SPAWNFN=L GASNET_PSHM_NODES=1", none, "Fork 1"),
