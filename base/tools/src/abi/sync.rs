@@ -57,7 +57,7 @@ macro_rules! functions {
         }
     )*};
     (destroy $($name:ident $type:ty, $system:ident;)*) => {$(
-        /// Destroys an object that nobody holds or waits for.
+        /// Destroys a lock that nobody holds.
         #[no_mangle]
         pub extern "C" fn $name(object: *mut $type) {
             must_be_free(object as usize, stringify!($name));
@@ -66,18 +66,13 @@ macro_rules! functions {
         }
     )*};
     (acquire $($name:ident $type:ty, $system:ident $mode:ident;)*) => {$(
-        /// Acquires a lock; a limit on the number of readers (EAGAIN) is a reason to wait.
+        /// Acquires a lock.
         #[no_mangle]
         pub extern "C" fn $name(lock: *mut $type) {
             must_be_free(lock as usize, stringify!($name));
-            loop {
-                // SAFETY: the caller gives an initialised lock.
-                let rc = unsafe { libc::$system(lock) };
-                if rc != libc::EAGAIN {
-                    return must(note(rc, lock as usize, HoldMode::$mode), "locking", lock as usize);
-                }
-                std::thread::yield_now();
-            }
+            // SAFETY: the caller gives an initialised lock.
+            let rc = unsafe { libc::$system(lock) };
+            must(note(rc, lock as usize, HoldMode::$mode), "locking", lock as usize);
         }
     )*};
     (try_acquire $($name:ident $type:ty, $system:ident $mode:ident;)*) => {$(
@@ -131,13 +126,11 @@ functions! { initialise
 
 functions! { destroy
     gasnett_mutex_destroy pthread_mutex_t, pthread_mutex_destroy;
-    gasnett_cond_destroy pthread_cond_t, pthread_cond_destroy;
     gasnett_rwlock_destroy pthread_rwlock_t, pthread_rwlock_destroy;
 }
 
 functions! { acquire
     gasnett_mutex_lock pthread_mutex_t, pthread_mutex_lock Mutex;
-    gasnett_rwlock_rdlock pthread_rwlock_t, pthread_rwlock_rdlock Read;
     gasnett_rwlock_wrlock pthread_rwlock_t, pthread_rwlock_wrlock Write;
 }
 
@@ -174,6 +167,31 @@ functions! { assert_free
 pub extern "C" fn gasnett_mutex_destroy_ignoreerr(lock: *mut pthread_mutex_t) -> c_int {
     // SAFETY: the caller gives an initialised mutex.
     unsafe { libc::pthread_mutex_destroy(lock) }
+}
+
+/// Acquires a lock for reading; a limit on the number of readers (EAGAIN) is a reason to wait.
+#[no_mangle]
+pub extern "C" fn gasnett_rwlock_rdlock(lock: *mut pthread_rwlock_t) {
+    must_be_free(lock as usize, "gasnett_rwlock_rdlock");
+    loop {
+        // SAFETY: the caller gives an initialised lock.
+        let rc = unsafe { libc::pthread_rwlock_rdlock(lock) };
+        if rc != libc::EAGAIN {
+            return must(note(rc, lock as usize, HoldMode::Read), "locking", lock as usize);
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Destroys a condition variable without waiters. A lock may have been at its address.
+#[no_mangle]
+pub extern "C" fn gasnett_cond_destroy(cond: *mut pthread_cond_t) {
+    // SAFETY: the caller gives an initialised condition variable without waiters.
+    must(
+        unsafe { libc::pthread_cond_destroy(cond) },
+        "destruction",
+        cond as usize,
+    );
 }
 
 /// Releases the mutex, waits, and acquires it again.
