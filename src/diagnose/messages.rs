@@ -25,15 +25,15 @@ struct Table(UnsafeCell<[AmEntry; 6]>);
 // SAFETY: registration writes it before the first message; then it is only read.
 unsafe impl Sync for Table {}
 
+type AnyFn = unsafe extern "C-unwind" fn();
+
 macro_rules! entry {
-    ($function:ident, $flags:expr, $nargs:literal, $name:literal) => {
+    ($function:ident: $type:ty, $flags:expr, $nargs:literal, $name:literal) => {
         AmEntry {
             index: 0,
             // SAFETY: the dispatcher calls it with the arguments of its category and count, which
             // match its type.
-            function: Some(unsafe {
-                std::mem::transmute::<*const (), unsafe extern "C-unwind" fn()>($function as *const ())
-            }),
+            function: Some(unsafe { std::mem::transmute::<$type, AnyFn>($function) }),
             flags: $flags,
             nargs: $nargs,
             cdata: ptr::null(),
@@ -42,38 +42,35 @@ macro_rules! entry {
     };
 }
 
+type Sixteen = unsafe extern "C-unwind" fn(
+    *const Token,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+);
+type One = unsafe extern "C-unwind" fn(*const Token, *mut c_void, usize, Arg);
+type Three = unsafe extern "C-unwind" fn(*const Token, *mut c_void, usize, Arg, Arg, Arg);
+
 static TABLE: Table = Table(UnsafeCell::new([
-    entry!(
-        on_short,
-        Flags::AM_SHORT.with(Flags::AM_REQUEST),
-        16,
-        c"diagnostic_short"
-    ),
-    entry!(
-        on_short_reply,
-        Flags::AM_SHORT.with(Flags::AM_REPLY),
-        16,
-        c"diagnostic_short_reply"
-    ),
-    entry!(
-        on_medium,
-        Flags::AM_MEDIUM.with(Flags::AM_REQUEST),
-        1,
-        c"diagnostic_medium"
-    ),
-    entry!(
-        on_medium_reply,
-        Flags::AM_MEDIUM.with(Flags::AM_REPLY),
-        1,
-        c"diagnostic_medium_reply"
-    ),
-    entry!(on_long, Flags::AM_LONG.with(Flags::AM_REQUEST), 3, c"diagnostic_long"),
-    entry!(
-        on_long_reply,
-        Flags::AM_LONG.with(Flags::AM_REPLY),
-        3,
-        c"diagnostic_long_reply"
-    ),
+    entry!(on_short: Sixteen, Flags::AM_SHORT.with(Flags::AM_REQUEST), 16, c"diagnostic_short"),
+    entry!(on_short_reply: Sixteen, Flags::AM_SHORT.with(Flags::AM_REPLY), 16, c"diagnostic_short_reply"),
+    entry!(on_medium: One, Flags::AM_MEDIUM.with(Flags::AM_REQUEST), 1, c"diagnostic_medium"),
+    entry!(on_medium_reply: One, Flags::AM_MEDIUM.with(Flags::AM_REPLY), 1, c"diagnostic_medium_reply"),
+    entry!(on_long: Three, Flags::AM_LONG.with(Flags::AM_REQUEST), 3, c"diagnostic_long"),
+    entry!(on_long_reply: Three, Flags::AM_LONG.with(Flags::AM_REPLY), 3, c"diagnostic_long_reply"),
 ]));
 
 /// The table and its length, which the client registers.
