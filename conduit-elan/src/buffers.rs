@@ -4,8 +4,10 @@
 use crate::ffi::Shim;
 use gasnet_conduit::{Class, SendBuffer};
 use gasnet_conduit_util::pool::{Chunk, Item, Pool};
+use gasnet_sys::atomic::Ordering;
 use std::convert::Infallible;
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicUsize;
 
 /// Bytes of a buffer: the largest Medium, with room for arguments and header.
 pub const BUFFER: usize = 65 << 10;
@@ -69,9 +71,12 @@ impl Use {
 #[derive(Debug)]
 pub struct Buffers {
     pool: Pool<(), BufferMemory>,
-    /// Those that are left for replies, and those that are left to clients' messages.
+    /// Those that are left for replies.
     kept: usize,
-    unreserved: usize,
+    /// Most that clients have at a time.
+    reservable: usize,
+    /// Those that they have.
+    reserved: AtomicUsize,
 }
 
 impl Buffers {
@@ -88,7 +93,8 @@ impl Buffers {
         let buffers = Self {
             pool,
             kept: free / 4,
-            unreserved: free / 2,
+            reservable: free / 4,
+            reserved: AtomicUsize::new(0),
         };
         (buffers, offers)
     }
@@ -101,13 +107,48 @@ impl Buffers {
 
     /// Takes one for a client, which may keep it for any time, if enough are left.
     pub fn reserve(&self) -> Option<SendBuffer> {
-        let buffer = self.pool.take_beyond(self.unreserved)?;
-        Some(SendBuffer(buffer.into_address() as *mut u8))
+        let is_within = self.reserved.fetch_add(1, Ordering::Relaxed) < self.reservable;
+        let buffer = is_within.then(|| self.pool.take_beyond(self.kept)).flatten();
+        if buffer.is_none() {
+            self.reserved.fetch_sub(1, Ordering::Relaxed);
+        }
+        buffer.map(|buffer| SendBuffer(buffer.into_address() as *mut u8))
     }
 
-    /// The buffer that a client has.
-    pub fn reserved(buffer: SendBuffer) -> Buffer {
+    /// The buffer that a client has, which is the conduit's again.
+    pub fn reserved(&self, buffer: SendBuffer) -> Buffer {
+        self.reserved.fetch_sub(1, Ordering::Relaxed);
         // SAFETY: the runtime returns what `reserve` has given it, once.
         unsafe { Buffer::from_address(buffer.0 as usize) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gasnet_conduit_util::mapped::Mapped;
+
+    #[test]
+    fn clients_have_a_quarter_at_most() {
+        let memories: Vec<_> = std::iter::repeat_with(|| Mapped::new(Buffer::HEAD + BUFFER).unwrap())
+            .take(32)
+            .collect();
+        let chunk = |memory: &Mapped| BufferMemory(NonNull::new(memory.address() as *mut u8).unwrap());
+        let (buffers, offers) = Buffers::new(memories.iter().map(chunk).collect());
+        assert_eq!(offers.map(|offers| offers.len()), [8, 8]);
+        let mut all: Vec<_> = std::iter::from_fn(|| buffers.reserve()).collect();
+        assert_eq!(all.len(), 4);
+        buffers.reserved(all.pop().unwrap()).release();
+        all.extend(buffers.reserve());
+        assert!(all.len() == 4 && buffers.reserve().is_none());
+        // Those that are left for replies are not for clients.
+        for buffer in all.drain(..) {
+            buffers.reserved(buffer).release();
+        }
+        let taken: Vec<_> = std::iter::from_fn(|| buffers.take(Use::Other)).collect();
+        assert!(taken.len() == 12 && buffers.reserve().is_none());
+        buffers.take(Use::Reply).unwrap().release();
+        taken.into_iter().for_each(Buffer::release);
+        assert!(buffers.reserve().is_some());
     }
 }

@@ -11,7 +11,7 @@
 //! ([`crate::barrier`]).
 
 use crate::barrier::Rounds;
-use crate::buffers::{Buffer, Buffers, BUFFER};
+use crate::buffers::{Buffer, BUFFER};
 use crate::link::Link;
 use crate::pending::CompletionAction;
 use crate::receive::Receiver;
@@ -168,12 +168,12 @@ impl SendBuffers for Net {
             return Ok(());
         }
         messages.take_credit(link, peer, class)?;
-        let content = Content::Long(Buffers::reserved(buffer), bytes);
+        let content = Content::Long(link.buffers.reserved(buffer), bytes);
         messages.send_queued(link, QueuedMessage { peer, class, content });
         Ok(())
     }
 
     fn release(&self, buffer: SendBuffer) {
-        Buffers::reserved(buffer).release();
+        self.link().buffers.reserved(buffer).release();
     }
 }

@@ -1,6 +1,6 @@
 //! Puts that notify: Longs whose message follows their payload.
 
-use crate::buffers::{Buffers, Use};
+use crate::buffers::Use;
 use crate::net::Net;
 use crate::pending::CompletionAction;
 use crate::rma::Source;
@@ -33,7 +33,7 @@ impl PutNotify for Net {
             let source = match reserved {
                 Some(buffer) => Ok(Some(Source {
                     address: put.from.address,
-                    buffer: Some(Buffers::reserved(buffer)),
+                    buffer: Some(link.buffers.reserved(buffer)),
                     is_in_use: false,
                 })),
                 None => rma.source(put, purpose),
