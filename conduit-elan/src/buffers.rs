@@ -116,9 +116,12 @@ impl Buffers {
     }
 
     /// The buffer that a client has, which is the conduit's again.
-    pub fn reserved(&self, buffer: SendBuffer) -> Buffer {
+    ///
+    /// # Safety
+    /// From [`Buffers::reserve`] of these, once.
+    pub unsafe fn reserved(&self, buffer: SendBuffer) -> Buffer {
         self.reserved.fetch_sub(1, Ordering::Relaxed);
-        // SAFETY: the runtime returns what `reserve` has given it, once.
+        // SAFETY: by contract.
         unsafe { Buffer::from_address(buffer.0 as usize) }
     }
 }
@@ -138,13 +141,13 @@ mod tests {
         assert_eq!(offers.map(|offers| offers.len()), [8, 8]);
         let mut all: Vec<_> = std::iter::from_fn(|| buffers.reserve()).collect();
         assert_eq!(all.len(), 4);
-        buffers.reserved(all.pop().unwrap()).release();
+        // SAFETY: each from `reserve`, once.
+        let release = |buffer| unsafe { buffers.reserved(buffer) }.release();
+        release(all.pop().unwrap());
         all.extend(buffers.reserve());
         assert!(all.len() == 4 && buffers.reserve().is_none());
         // Those that are left for replies are not for clients.
-        for buffer in all.drain(..) {
-            buffers.reserved(buffer).release();
-        }
+        all.into_iter().for_each(release);
         let taken: Vec<_> = std::iter::from_fn(|| buffers.take(Use::Other)).collect();
         assert!(taken.len() == 12 && buffers.reserve().is_none());
         buffers.take(Use::Reply).unwrap().release();

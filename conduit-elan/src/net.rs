@@ -168,12 +168,14 @@ impl SendBuffers for Net {
             return Ok(());
         }
         messages.take_credit(link, peer, class)?;
-        let content = Content::Long(link.buffers.reserved(buffer), bytes);
+        // SAFETY: the client gives up what `reserve` has given it.
+        let content = Content::Long(unsafe { link.buffers.reserved(buffer) }, bytes);
         messages.send_queued(link, QueuedMessage { peer, class, content });
         Ok(())
     }
 
     fn release(&self, buffer: SendBuffer) {
-        self.link().buffers.reserved(buffer).release();
+        // SAFETY: the client gives up what `reserve` has given it.
+        unsafe { self.link().buffers.reserved(buffer) }.release();
     }
 }

@@ -33,7 +33,8 @@ impl PutNotify for Net {
             let source = match reserved {
                 Some(buffer) => Ok(Some(Source {
                     address: put.from.address,
-                    buffer: Some(link.buffers.reserved(buffer)),
+                    // SAFETY: the client gives up what `reserve` has given it: this put is not busy.
+                    buffer: Some(unsafe { link.buffers.reserved(buffer) }),
                     is_in_use: false,
                 })),
                 None => rma.source(put, purpose),

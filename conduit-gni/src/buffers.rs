@@ -61,8 +61,12 @@ impl Bounces {
     }
 
     /// The buffer that a client has.
-    pub fn reserved(buffer: SendBuffer) -> Bounce {
-        // SAFETY: the runtime returns what `reserve` has given it, once.
+    ///
+    /// # Safety
+    /// From [`Bounces::reserve`]. The client gives it up, or the result is dropped unreleased and
+    /// the buffer stays the client's.
+    pub unsafe fn reserved(buffer: SendBuffer) -> Bounce {
+        // SAFETY: by contract, nobody else uses what it returns.
         unsafe { Bounce::from_address(buffer.0 as usize) }
     }
 }

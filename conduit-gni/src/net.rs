@@ -77,13 +77,15 @@ impl SendBuffers for Net {
     }
 
     fn send_reserved(&self, peer: JobRank, class: Class, buffer: SendBuffer, bytes: usize) -> Result<(), Busy> {
-        let bounce = Bounces::reserved(buffer);
+        // SAFETY: the client gives up what `reserve` has given it. If busy, it is not released.
+        let bounce = unsafe { Bounces::reserved(buffer) };
         let filled = Filled { bounce, bytes };
         self.messages.send_reserved(self.posts(), peer, class, filled)
     }
 
     fn release(&self, buffer: SendBuffer) {
-        Bounces::reserved(buffer).release();
+        // SAFETY: the client gives up what `reserve` has given it.
+        unsafe { Bounces::reserved(buffer) }.release();
     }
 }
 

@@ -72,7 +72,9 @@ impl PutNotify for Net {
         parts: &[&[u8]],
     ) -> Result<LocalCompletion, Busy> {
         let Self { messages, rma, .. } = self;
-        let (posts, packet, filled) = (&rma.posts, Parts::new(parts), reserved.map(Bounces::reserved));
+        let (posts, packet) = (&rma.posts, Parts::new(parts));
+        // SAFETY: the client gives up what `reserve` has given it. If busy, it is not released.
+        let filled = reserved.map(|buffer| unsafe { Bounces::reserved(buffer) });
         if posts.peer_state(put.to.peer) != PeerState::Present {
             return Err(Busy);
         }
