@@ -217,7 +217,7 @@ impl Peers {
         is_paid
     }
 
-    /// Whether a poll should call [`Peers::take_owing`] and [`PeerStates::take_losses`].
+    /// Whether a poll should call [`Peers::take_owing`] and [`PeerStates::report`].
     #[inline]
     pub fn has_work(&self) -> bool {
         self.states.has_losses() || self.credits.has_owing()

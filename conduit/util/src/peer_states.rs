@@ -100,7 +100,9 @@ impl PeerStates {
         self.has_losses.load(Ordering::Relaxed)
     }
 
-    /// Losses to report, each once.
+    /// Losses to report, each once. For conduits that never call [`PeerStates::fail`]: it clears
+    /// [`PeerStates::has_losses`], so that a failure would stay unreported. Others call
+    /// [`PeerStates::report`].
     pub fn take_losses(&self) -> Vec<(JobRank, String)> {
         self.has_losses.store(false, Ordering::Relaxed);
         std::mem::take(&mut *lock(&self.losses))
