@@ -124,6 +124,46 @@ impl PeerStates {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gasnet_conduit::{Class, Completion, Cookie};
+
+    /// Texts of the reports.
+    #[derive(Default)]
+    struct Reports(Vec<String>);
+
+    impl Upcalls for Reports {
+        fn packet(&mut self, _: JobRank, _: Class, _: &mut [u8]) {
+            unreachable!();
+        }
+
+        fn done(&mut self, _: Cookie, _: Completion) {
+            unreachable!();
+        }
+
+        fn peer_lost(&mut self, peer: JobRank, why: &str) {
+            self.0.push(format!("{}: {why}", peer.0));
+        }
+
+        fn network_lost(&mut self, why: &str) {
+            self.0.push(why.to_owned());
+        }
+    }
+
+    #[test]
+    fn the_first_failure_is_reported_once() {
+        let (states, mut reports) = (PeerStates::new(2), Reports::default());
+        states.report(&mut reports);
+        assert!(reports.0.is_empty() && !states.has_failed() && !states.has_losses());
+        states.fail("a port is down");
+        states.fail("so is another");
+        states.lose(JobRank(1), "gone".into());
+        assert!(states.has_failed() && states.has_losses());
+        states.report(&mut reports);
+        assert_eq!(reports.0, ["1: gone", "a port is down"]);
+        states.fail("again");
+        assert!(states.has_failed() && !states.has_losses());
+        states.report(&mut reports);
+        assert_eq!(reports.0.len(), 2);
+    }
 
     #[test]
     fn a_loss_is_reported_once() {

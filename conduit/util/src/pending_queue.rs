@@ -99,4 +99,17 @@ mod tests {
         );
         assert!(queue.is_empty());
     }
+
+    #[test]
+    fn clients_wait_for_a_long_queue() {
+        let queue = PendingQueue::default();
+        while queue.admit().is_ok() {
+            queue.push(());
+        }
+        assert_eq!(queue.len(), 256);
+        // The conduit itself adds more.
+        queue.push(());
+        assert!(queue.pop().is_some() && queue.admit().is_err());
+        assert!(queue.pop().is_some() && queue.admit().is_ok());
+    }
 }

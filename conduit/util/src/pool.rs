@@ -298,6 +298,28 @@ mod tests {
     }
 
     #[test]
+    fn some_are_left() {
+        let pool = Numbered::new(64, 3);
+        grow(&pool, 3);
+        assert!(pool.take_beyond(3).is_none());
+        let taken = pool.take_beyond(2).unwrap();
+        assert!(pool.take_beyond(2).is_none());
+        taken.release();
+        assert!(pool.take_beyond(2).is_some());
+    }
+
+    #[test]
+    fn one_thread_needs_no_lock() {
+        // SAFETY: this thread alone uses it.
+        let pool = unsafe { Numbered::of_threads(64, 2, false) };
+        grow(&pool, 2);
+        let all: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+        assert_eq!(all.len(), 2);
+        all.into_iter().for_each(Item::release);
+        assert!(pool.take().is_some() && pool.take().is_some() && pool.take().is_none());
+    }
+
+    #[test]
     fn bytes_stay_with_their_item() {
         let pool = Numbered::new(64, 2);
         grow(&pool, 2);
