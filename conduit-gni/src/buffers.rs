@@ -32,9 +32,15 @@ impl Bounces {
             let memory = Mapped::new(all).map_err(|why| format!("buffers for copies cannot be mapped: {why}"))?;
             let range = (memory.address(), all);
             for domain in domains {
-                // SAFETY: unmapped with this, after the domain is gone.
+                // SAFETY: unmapped after the registration is reverted, or the domain gone.
                 let handle = unsafe { domain.register_all(range, Arrivals::None, abi::GNI_MEM_RELAXED_PI_ORDERING) };
-                handles.push(handle.map_err(|code| register_failed("copies", all, code))?);
+                match handle {
+                    Ok(handle) => handles.push(handle),
+                    Err(code) => {
+                        deregister_all(domains, &mut handles);
+                        return Err(register_failed("copies", all, code));
+                    }
+                }
             }
             Ok::<_, String>(memory)
         };
@@ -44,9 +50,7 @@ impl Bounces {
 
     /// Reverts the registrations, by the domains in their order.
     pub fn deregister<A>(&mut self, domains: &[Domain<A>]) {
-        for (domain, handle) in domains.iter().zip(self.handles.drain(..)) {
-            domain.deregister(handle);
-        }
+        deregister_all(domains, &mut self.handles);
     }
 
     /// The handle of all for a domain.
@@ -68,6 +72,13 @@ impl Bounces {
     pub unsafe fn reserved(buffer: SendBuffer) -> Bounce {
         // SAFETY: by contract, nobody else uses what it returns.
         unsafe { Bounce::from_address(buffer.0 as usize) }
+    }
+}
+
+/// Reverts registrations with the first domains.
+fn deregister_all<A>(domains: &[Domain<A>], handles: &mut Vec<abi::gni_mem_handle_t>) {
+    for (domain, handle) in domains.iter().zip(handles.drain(..)) {
+        domain.deregister(handle);
     }
 }
 

@@ -100,6 +100,12 @@ fn registrations_that_fail_at_start() {
         let why = format!(" bytes for {what} failed: GNI_RC_INVALID_PARAM.\n");
         assert!(printed.contains(&why), "{printed}");
     }
+    // With the second domain, after the first has registered them.
+    let printed = child("starts::start", "reg-invalid=5", "GASNET_DOMAIN_COUNT=2");
+    assert!(
+        printed.contains(" bytes for copies failed: GNI_RC_INVALID_PARAM.\n"),
+        "{printed}"
+    );
 }
 
 #[test]
