@@ -117,8 +117,40 @@ fn text(mut bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use crate::wire::Kind;
+    use gasnet_conduit::conformance::fuzz::{replay, seed};
+    use gasnet_conduit::Class;
+
     #[test]
     fn parsers_take_any_bytes() {
-        gasnet_conduit::conformance::fuzz::replay(super::TARGETS);
+        replay(TARGETS);
+    }
+
+    /// Seeds of formats that change are written anew with them.
+    #[test]
+    fn seeds_decode() {
+        for (name, length) in [("offer", Offer::BYTES), ("report", Report::BYTES)] {
+            let bytes = seed("ibv-note", name);
+            let word = number(&mut &bytes[..], 4) as u32;
+            assert_eq!(wire::decode(word), (Kind::Note, JobRank(3), 0));
+            assert_eq!(bytes.len() - 4, length, "{name}");
+        }
+        let offer = Offer::decode(&seed("ibv-note", "offer")[4..]);
+        assert_eq!((offer.memory.address, offer.memory.rkey), (0x1000, 7));
+        assert_eq!((offer.bytes, offer.number), (70_000, 1));
+        assert_eq!((offer.class, offer.path), (Class::Reply, 1));
+        assert!(Report::read(&seed("ibv-note", "report")[4..]).is_some_and(|report| report.taken == 5));
+
+        let bytes = seed("ibv-boot-record", "two");
+        assert_eq!(bytes.len(), 2 * BootRecord::BYTES);
+        let all: Vec<BootRecord> = records(&bytes).collect();
+        for rank in [0, 1] {
+            assert_eq!(BootRecord::compare(&all, JobRank(rank)), Ok(()));
+            let BootRecord {
+                paths, pkey, mailbox, ..
+            } = all[rank as usize];
+            assert_eq!((paths, pkey, mailbox.number), (4, 0x8012, 0xabcd));
+        }
     }
 }

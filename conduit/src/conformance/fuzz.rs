@@ -2,7 +2,7 @@
 //! libFuzzer; a unit test of each crate runs them on their seeds and on mutations of those.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A parser and its name, which is also the folder of its seeds in `proofs/fuzz/corpus`. It panics
 /// where bytes have an effect that no bytes may have.
@@ -43,12 +43,20 @@ pub fn replay(targets: &[Target]) {
     }
 }
 
+/// A committed seed of a parser, for tests that it still is what its name says.
+pub fn seed(parser: &str, name: &str) -> Vec<u8> {
+    let file = folder(parser).join(name);
+    fs::read(&file).unwrap_or_else(|why| panic!("{}: {why}", file.display()))
+}
+
+fn folder(parser: &str) -> PathBuf {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proofs/fuzz/corpus");
+    corpus.join(parser)
+}
+
 /// The committed seeds of a parser, in the order of their names.
 pub fn seeds(name: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../proofs/fuzz/corpus")
-        .join(name);
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let entries = fs::read_dir(folder(name)).into_iter().flatten().flatten();
     let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
     files.sort();
     files.iter().map(|file| fs::read(file).unwrap()).collect()
