@@ -213,7 +213,7 @@ fn new_qp(context: *mut abi::ibv_context, init: &abi::ibv_qp_init_attr_ex) -> Re
     let base = &mut visible.qp_base;
     base.context = context;
     base.qp_context = init.qp_context;
-    // What it does not use stays null.
+    // Unused members stay null.
     if !is_target {
         (base.pd, base.send_cq) = (init.pd, init.send_cq);
     }

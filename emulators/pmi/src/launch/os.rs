@@ -74,7 +74,7 @@ pub fn next_signal(descriptor: &OwnedFd) -> Option<i32> {
     (got == bytes as isize).then_some(info.ssi_signo as i32)
 }
 
-/// What to wait for to read from a descriptor.
+/// Events to wait for before a read of a descriptor.
 pub fn readable(descriptor: &impl AsRawFd) -> libc::pollfd {
     libc::pollfd {
         fd: descriptor.as_raw_fd(),
