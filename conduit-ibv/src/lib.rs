@@ -20,6 +20,7 @@ mod atomics;
 mod boot_record;
 mod buffers;
 mod connect;
+mod credits;
 mod eager_rdma;
 mod events;
 mod fabric;

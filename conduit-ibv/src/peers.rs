@@ -1,7 +1,4 @@
 //! The other processes: their states, and connections to them.
-//!
-//! A peer that computes does not return receive buffers, so [`credits`] bound the requests under
-//! way to it.
 
 use crate::eager_rdma::Rings;
 use crate::ffi::Address;
@@ -10,12 +7,12 @@ use crate::route::Route;
 use crate::send::queue::SendQueue;
 use crate::xrc::peer::XrcPeer;
 use gasnet_conduit::JobRank;
-use gasnet_conduit_util::credits::{self, Credits, PeerCredits};
+use gasnet_conduit_util::credits::{Credits, PeerCredits};
 use gasnet_conduit_util::peer_states::PeerStates;
 use gasnet_conduit_util::record;
 use gasnet_sys::atomic::Ordering;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
 use std::sync::Arc;
 
 record! {
@@ -81,14 +78,11 @@ pub struct Peers {
     all: Box<[Peer]>,
     /// The limits of credits, and the peers that wait for a return.
     pub credits: Credits,
-    /// Requests to all of them that may still be sent, if that is limited.
-    total: Option<AtomicU32>,
 }
 
 impl Peers {
-    /// All processes, by rank, with the requests that may be under way to each, and to all if that
-    /// is not 0, and the credits that are kept.
-    pub fn new(mailboxes: impl Iterator<Item = Mailbox>, window: u32, total: u32, slack: u32) -> Self {
+    /// All processes, by rank.
+    pub fn new(mailboxes: impl Iterator<Item = Mailbox>, credits: Credits) -> Self {
         let peer = |mailbox| Peer {
             connection: AtomicPtr::new(ptr::null_mut()),
             mailbox,
@@ -97,8 +91,7 @@ impl Peers {
         Self {
             states: PeerStates::new(all.len()),
             all,
-            credits: Credits::new(window, slack),
-            total: (total > 0).then(|| AtomicU32::new(total)),
+            credits,
         }
     }
 
@@ -174,61 +167,6 @@ impl Peers {
             }
         }
     }
-
-    /// Takes credit for a request. False if there is none.
-    #[inline]
-    pub fn take(&self, connection: &Connection) -> bool {
-        let Some(total) = &self.total else {
-            return connection.credits.take(1);
-        };
-        if !credits::take(total, 1) {
-            return false;
-        }
-        let is_taken = connection.credits.take(1);
-        if !is_taken {
-            total.fetch_add(1, Ordering::Relaxed);
-        }
-        is_taken
-    }
-
-    /// Adds credits that a peer returned, or that of a request that was not sent. False: there were
-    /// not so many requests, and the peer is lost.
-    #[inline]
-    pub fn give_back(&self, connection: &Connection, credits: u32) -> bool {
-        if let Err(why) = self.credits.give_back(&connection.credits, credits) {
-            self.states.lose(connection.peer(), why);
-            return false;
-        }
-        if let Some(total) = &self.total {
-            total.fetch_add(credits, Ordering::Relaxed);
-        }
-        true
-    }
-
-    /// A request of the peer is to wait in the memory of this process until
-    /// [`PeerCredits::release`]. False: no credit can have paid for it, and the peer is lost.
-    #[cold]
-    pub fn hold(&self, connection: &Connection) -> bool {
-        let is_paid = self.credits.hold(&connection.credits, 1);
-        if !is_paid {
-            let why = format!("it sent a request beyond its {} credits", self.credits.window());
-            self.states.lose(connection.peer(), why);
-        }
-        is_paid
-    }
-
-    /// Whether a poll should call [`Peers::take_owing`] and [`PeerStates::report`].
-    #[inline]
-    pub fn has_work(&self) -> bool {
-        self.states.has_losses() || self.credits.has_owing()
-    }
-
-    /// The peers that wait for a return. One that cannot be served now is passed to
-    /// [`Credits::note_owed`] again.
-    pub fn take_owing(&self) -> Vec<JobRank> {
-        self.credits
-            .take_owing(|rank| self.connection(rank).map(|connection| &connection.credits))
-    }
 }
 
 impl Connection {
@@ -288,11 +226,12 @@ impl Drop for Peers {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    fn connected(window: u32, total: u32, slack: u32) -> Peers {
-        let peers = Peers::new((0..3).map(|_| Mailbox::default()), window, total, slack);
+    /// Peers 1 and 2 are connected.
+    pub fn connected(credits: Credits) -> Peers {
+        let peers = Peers::new((0..3).map(|_| Mailbox::default()), credits);
         for peer in [1, 2].map(JobRank) {
             let pairs = QueuePairs {
                 queues: Arc::new([]),
@@ -306,31 +245,8 @@ mod tests {
     }
 
     #[test]
-    fn credits_come_back() {
-        let peers = connected(2, 0, 1);
-        let connection = peers.connection(JobRank(2)).unwrap();
-        assert!(peers.take(connection) && peers.take(connection) && !peers.take(connection));
-        assert!(peers.give_back(connection, 1));
-        assert!(peers.take(connection) && !peers.take(connection));
-        assert!(peers.connection(JobRank(0)).is_none());
-    }
-
-    #[test]
-    fn more_credits_than_were_paid_lose_their_peer() {
-        let peers = connected(2, 3, 1);
-        let [one, two] = [1, 2].map(|rank| peers.connection(JobRank(rank)).unwrap());
-        assert!(peers.take(one) && peers.take(two));
-        assert!(peers.give_back(one, 1) && !peers.states.has_losses());
-        assert!(!peers.give_back(one, 1) && !peers.give_back(two, u32::from(u16::MAX)));
-        let lost: Vec<JobRank> = peers.states.take_losses().into_iter().map(|(peer, _)| peer).collect();
-        assert_eq!(lost, [JobRank(1), JobRank(2)]);
-        // Credits that were not paid change nothing.
-        assert!(peers.take(two) && !peers.take(two) && peers.take(one) && !peers.take(one));
-    }
-
-    #[test]
     fn offers_have_a_bound() {
-        let peers = connected(2, 0, 1);
+        let peers = connected(Credits::new(2, 1));
         let connection = peers.connection(JobRank(1)).unwrap();
         assert!(connection.note_offer(2) && connection.note_offer(2));
         connection.end_offer();
@@ -338,48 +254,11 @@ mod tests {
     }
 
     #[test]
-    fn requests_beyond_the_credits_lose_their_peer() {
-        let peers = connected(2, 0, 1);
-        let connection = peers.connection(JobRank(2)).unwrap();
-        assert!(peers.hold(connection) && peers.hold(connection));
-        connection.credits.release(1);
-        assert!(peers.hold(connection) && !peers.states.has_losses());
-        assert!(!peers.hold(connection) && !peers.hold(connection));
-        let why = "it sent a request beyond its 2 credits".to_owned();
-        assert_eq!(peers.states.take_losses(), [(JobRank(2), why)]);
-    }
-
-    #[test]
     fn pairs_tell_peers() {
-        let peers = connected(2, 0, 1);
+        let peers = connected(Credits::new(2, 1));
         let find = |pair| peers.receives_from(pair);
         assert_eq!([8, 9, 10].map(find), [Some(JobRank(1)), Some(JobRank(2)), None]);
         assert_eq!(find(pair_name(1, 8)), None);
         assert!(peers.connection(JobRank(3)).is_none() && peers.connection(JobRank(u32::MAX)).is_none());
-    }
-
-    #[test]
-    fn credits_for_all_peers() {
-        let peers = connected(2, 3, 1);
-        let [one, two] = [1, 2].map(|rank| peers.connection(JobRank(rank)).unwrap());
-        assert!(peers.take(one) && peers.take(one) && !peers.take(one));
-        assert!(peers.take(two) && !peers.take(two));
-        assert!(peers.give_back(one, 2));
-        assert!(peers.take(two) && !peers.take(two) && peers.take(one) && !peers.take(one));
-    }
-
-    #[test]
-    fn more_credits_than_are_kept_are_returned_at_once() {
-        let peers = connected(200, 0, 100);
-        let connection = peers.connection(JobRank(2)).unwrap();
-        connection.credits.owe(100);
-        peers.credits.note_owed(JobRank(2), &connection.credits);
-        assert!(!peers.has_work());
-        connection.credits.owe(1);
-        peers.credits.note_owed(JobRank(2), &connection.credits);
-        peers.credits.note_owed(JobRank(2), &connection.credits);
-        assert!(peers.has_work() && !peers.has_work());
-        assert_eq!(peers.take_owing(), [JobRank(2)]);
-        assert_eq!([63, 63, 63].map(|most| connection.credits.take_owed(most)), [63, 38, 0]);
     }
 }

@@ -1,19 +1,20 @@
 //! Longs whose data is put: a message follows the put on the same queue pair.
 
 use crate::buffers::AsLocal;
+use crate::credits::SendReservation;
 use crate::ffi::Work;
 use crate::rma::{extent_of, in_place, local_completion, Operations};
 use crate::route::Route;
+use crate::send::buffer_of;
 use crate::send::message::ROOM;
 use crate::send::queue::CompletionAction;
-use crate::send::{buffer_of, Grant};
 use crate::transfers::{Following, Transfer};
 use gasnet_conduit::{Busy, Class, Completion, LocalCompletion, Put, PutNotify, SendBuffer};
 use gasnet_conduit_util::report::Report;
 
 /// A message that follows a put.
 struct Notice<'a> {
-    grant: &'a Grant<'a>,
+    reservation: &'a SendReservation<'a>,
     parts: &'a [&'a [u8]],
 }
 
@@ -31,15 +32,15 @@ impl PutNotify for Operations {
         class: Class,
         parts: &[&[u8]],
     ) -> Result<LocalCompletion, Busy> {
-        let Some(grant) = self.messages.grant(put.to.peer, class)? else {
+        let Some(reservation) = self.messages.reserve_send(put.to.peer, class)? else {
             if let Some(reserved) = reserved {
                 buffer_of(reserved).release();
             }
             return Ok(LocalCompletion::AtReturn);
         };
-        let started = self.put_then_send(put, reserved, &grant, parts);
+        let started = self.put_then_send(put, reserved, &reservation, parts);
         if started.is_err() {
-            grant.revoke(&self.fabric().peers, put.to.peer);
+            reservation.cancel(&self.fabric().peers);
         }
         started
     }
@@ -50,13 +51,13 @@ impl Operations {
         &self,
         put: &Put,
         reserved: Option<SendBuffer>,
-        grant: &Grant<'_>,
+        reservation: &SendReservation<'_>,
         parts: &[&[u8]],
     ) -> Result<LocalCompletion, Busy> {
-        let (queue, fabric) = (grant.connection.queue(put.bytes), self.fabric());
+        let (queue, fabric) = (reservation.connection.queue(put.bytes), self.fabric());
         let rail = fabric.paths[queue.path].rail;
         let Some(remote) = fabric.remote(&put.to, put.bytes, queue.path) else {
-            return self.put_long_then_send(put, reserved, grant, parts);
+            return self.put_long_then_send(put, reserved, reservation, parts);
         };
         // The reserved buffer stays the client's if this is refused.
         let is_reserved = reserved.is_some();
@@ -71,11 +72,11 @@ impl Operations {
             }
             None => match self.put_at_once::<true, _>(put, rail, remote, |work, done| (work, done))? {
                 Some(posted) => posted,
-                None => return self.put_long_then_send(put, None, grant, parts),
+                None => return self.put_long_then_send(put, None, reservation, parts),
             },
         };
         let local_completion = local_completion(&done);
-        self.post_with_message(queue, work, done, Notice { grant, parts })
+        self.post_with_message(queue, work, done, Notice { reservation, parts })
             .map_err(|done| {
                 match done {
                     CompletionAction::Buffer(buffer) if is_reserved => {
@@ -98,9 +99,9 @@ impl Operations {
         done: CompletionAction,
         notice: Notice<'_>,
     ) -> Result<(), CompletionAction> {
-        let (messages, fabric, Notice { grant, parts }) = (&self.messages, self.fabric(), notice);
+        let (messages, fabric, Notice { reservation, parts }) = (&self.messages, self.fabric(), notice);
         let mut room = ROOM;
-        let Ok(message) = messages.message(grant.class, parts, &mut room) else {
+        let Ok(message) = messages.message(reservation.class, parts, &mut room) else {
             return Err(done);
         };
         let Some(mut turn) = fabric.turn_of_two(queue) else {
@@ -115,7 +116,7 @@ impl Operations {
             let _ = fabric.refused(queue, "a put", why);
             return Err(done);
         }
-        let sent = fabric.post_message(&mut turn, message, messages.word(grant));
+        let sent = fabric.post_message(&mut turn, message, messages.word(reservation));
         drop(turn);
         if let Err(why) = sent {
             // There was room for both, so this is no lack of it.
@@ -131,12 +132,12 @@ impl Operations {
         &self,
         put: &Put,
         reserved: Option<SendBuffer>,
-        grant: &Grant<'_>,
+        reservation: &SendReservation<'_>,
         parts: &[&[u8]],
     ) -> Result<LocalCompletion, Busy> {
         self.stalled.admit()?;
-        let queue = grant.connection.queue(put.bytes);
-        let (buffer, bytes) = self.messages.buffered(grant.class, parts)?;
+        let queue = reservation.connection.queue(put.bytes);
+        let (buffer, bytes) = self.messages.buffered(reservation.class, parts)?;
         let source = reserved.map(buffer_of);
         let (report, completion) = match &source {
             Some(_) => (Report::Nothing, LocalCompletion::AtReturn),
@@ -145,7 +146,7 @@ impl Operations {
         let message = Following {
             buffer,
             bytes,
-            word: self.messages.word(grant),
+            word: self.messages.word(reservation),
         };
         let transfer = Transfer::new(extent_of(put), queue.path, report);
         self.begin(transfer.with_message(source, message));

@@ -9,10 +9,11 @@ pub mod queue;
 use crate::buffers::pools::Pools;
 use crate::buffers::{AsLocal, Buffer};
 use crate::connect::Connector;
-use crate::eager_rdma::{Report, Slot, SlotHeader};
+use crate::credits::SendReservation;
+use crate::eager_rdma::{Slot, SlotHeader};
 use crate::fabric::Fabric;
 use crate::ffi::{Local, Work};
-use crate::peers::{Connection, Peers};
+use crate::peers::Connection;
 use crate::send::message::{Message, ROOM};
 use crate::send::offer::Offered;
 use crate::send::queue::CompletionAction;
@@ -20,7 +21,6 @@ use crate::settings::Settings;
 use crate::wire::{self, Kind};
 use gasnet_conduit::{Busy, Class, JobRank, SendBuffer, SendBuffers};
 use gasnet_conduit_util::parts::length;
-use gasnet_conduit_util::record::Record;
 use gasnet_sys::atomic::Ordering;
 
 /// Messages to peers, and all that they need.
@@ -42,24 +42,6 @@ impl Drop for Messages {
     fn drop(&mut self) {
         self.fabric.peers.disconnect();
         self.connector.pairs.xrc = None;
-    }
-}
-
-/// A peer that may be sent to, and what the message costs and returns, until it is sent or not.
-pub struct Grant<'a> {
-    pub connection: &'a Connection,
-    pub class: Class,
-    /// Credits that the message returns.
-    pub credits: u32,
-}
-
-impl Grant<'_> {
-    /// The packet to a peer was not sent.
-    #[cold]
-    pub fn revoke(&self, peers: &Peers, peer: JobRank) {
-        let _ = peers.give_back(self.connection, u32::from(self.class == Class::Request));
-        self.connection.credits.owe(self.credits);
-        peers.credits.note_owed(peer, &self.connection.credits);
     }
 }
 
@@ -116,68 +98,62 @@ impl Messages {
 
     /// Pays for a packet. None if it is to be dropped.
     #[inline]
-    pub fn grant(&self, peer: JobRank, class: Class) -> Result<Option<Grant<'_>>, Busy> {
-        let Some(connection) = self.reach(peer)? else {
-            return Ok(None);
-        };
-        if class == Class::Request && !self.fabric.peers.take(connection) {
-            return Err(Busy);
+    pub fn reserve_send(&self, peer: JobRank, class: Class) -> Result<Option<SendReservation<'_>>, Busy> {
+        match self.reach(peer)? {
+            Some(connection) => SendReservation::take(&self.fabric.peers, connection, class).map(Some),
+            None => Ok(None),
         }
-        let credits = connection.credits.take_owed(wire::MOST_CREDITS);
-        Ok(Some(Grant {
-            connection,
-            class,
-            credits,
-        }))
     }
 
     /// The word beside a packet.
     #[inline]
-    pub fn word(&self, grant: &Grant<'_>) -> u32 {
-        wire::encode(Kind::Packet(grant.class), self.fabric.rank, grant.credits)
+    pub fn word(&self, reservation: &SendReservation<'_>) -> u32 {
+        wire::encode(Kind::Packet(reservation.class), self.fabric.rank, reservation.credits)
     }
 
     /// See [`gasnet_conduit::Network::send`].
     pub fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
-        let Some(grant) = self.grant(peer, class)? else {
+        let Some(reservation) = self.reserve_send(peer, class)? else {
             return Ok(());
         };
         let bytes = length(parts);
-        let sent = if grant.connection.rings.takes(bytes) {
-            self.write(&grant, parts, bytes)
+        let sent = if reservation.connection.rings.takes(bytes) {
+            self.write(&reservation, parts, bytes)
         } else {
-            self.assemble_and_send(&grant, parts)
+            self.assemble_and_send(&reservation, parts)
         };
         if sent.is_err() {
-            grant.revoke(&self.fabric.peers, peer);
+            reservation.cancel(&self.fabric.peers);
         }
         sent
     }
 
     /// Sends a packet into a receive buffer.
-    pub fn assemble_and_send(&self, grant: &Grant<'_>, parts: &[&[u8]]) -> Result<(), Busy> {
+    pub fn assemble_and_send(&self, reservation: &SendReservation<'_>, parts: &[&[u8]]) -> Result<(), Busy> {
         let mut room = ROOM;
-        match self.message(grant.class, parts, &mut room)? {
+        match self.message(reservation.class, parts, &mut room)? {
             Message::Buffered(buffer, bytes) if bytes > self.eager => {
-                let offered = self.offer(grant, buffer, bytes);
+                let offered = self.offer(reservation, buffer, bytes);
                 offered.map_err(|buffer| {
                     buffer.release();
                     Busy
                 })
             }
-            message => self.fabric.transmit(grant.connection, message, self.word(grant)),
+            message => self
+                .fabric
+                .transmit(reservation.connection, message, self.word(reservation)),
         }
     }
 
     /// Writes a packet into the peer's ring, or sends it if that is full.
-    fn write(&self, grant: &Grant<'_>, parts: &[&[u8]], bytes: usize) -> Result<(), Busy> {
-        let (queue, rings) = (grant.connection.queue(0), &grant.connection.rings);
+    fn write(&self, reservation: &SendReservation<'_>, parts: &[&[u8]], bytes: usize) -> Result<(), Busy> {
+        let (queue, rings) = (reservation.connection.queue(0), &reservation.connection.rings);
         let mut inline = Slot::new();
         let mut buffer = None;
         let slot = if Slot::length(bytes) <= self.fabric.inline {
             &mut inline
         } else {
-            let taken = self.pools.small[usize::from(grant.class == Class::Reply)].take(self.fabric.domains());
+            let taken = self.pools.small[usize::from(reservation.class == Class::Reply)].take(self.fabric.domains());
             Slot::inside(buffer.insert(taken.ok_or(Busy)?))
         };
         slot.fill(parts, bytes);
@@ -186,10 +162,10 @@ impl Messages {
             if let Some(buffer) = buffer {
                 buffer.release();
             }
-            return self.assemble_and_send(grant, parts);
+            return self.assemble_and_send(reservation, parts);
         };
         let beside = SlotHeader {
-            word: self.word(grant),
+            word: self.word(reservation),
             taken: rings.taken(),
         };
         let record = slot.seal(number, bytes, beside);
@@ -217,27 +193,6 @@ impl Messages {
         rings.note_reported(beside.taken);
         Ok(())
     }
-
-    /// Returns credits to a peer, and reports on rings, in a message of their own.
-    pub fn return_credits(&self, peer: JobRank) {
-        let Ok(Some(connection)) = self.reach(peer) else {
-            return;
-        };
-        let credits = connection.credits.take_owed(wire::MOST_CREDITS);
-        let report = connection.rings.report();
-        let encoded: [u8; Report::BYTES] = report.encode();
-        let mut room = ROOM;
-        let message = self.message(Class::Reply, &[&encoded], &mut room);
-        let word = wire::encode(Kind::Note, self.fabric.rank, credits);
-        let sent = message.and_then(|message| self.fabric.transmit(connection, message, word));
-        if sent.is_err() {
-            connection.credits.owe(credits);
-            self.fabric.peers.credits.note(peer, &connection.credits);
-        } else {
-            connection.rings.note_reported(report.taken);
-            self.fabric.peers.credits.note_owed(peer, &connection.credits);
-        }
-    }
 }
 
 /// The buffer that was reserved.
@@ -258,19 +213,19 @@ impl SendBuffers for Messages {
     }
 
     fn send_reserved(&self, peer: JobRank, class: Class, buffer: SendBuffer, bytes: usize) -> Result<(), Busy> {
-        let grant = self.grant(peer, class)?;
+        let reservation = self.reserve_send(peer, class)?;
         let mut held = buffer_of(buffer);
-        let Some(grant) = grant else {
+        let Some(reservation) = reservation else {
             held.release();
             return Ok(());
         };
-        let queue = grant.connection.queue(0);
+        let queue = reservation.connection.queue(0);
         let keep = |held: Buffer| {
             held.into_address();
-            grant.revoke(&self.fabric.peers, peer);
+            reservation.cancel(&self.fabric.peers);
         };
-        if grant.connection.rings.takes(bytes) {
-            let written = self.write(&grant, &[held.bytes(bytes)], bytes);
+        if reservation.connection.rings.takes(bytes) {
+            let written = self.write(&reservation, &[held.bytes(bytes)], bytes);
             match written {
                 Ok(()) => held.release(),
                 Err(Busy) => keep(held),
@@ -278,7 +233,7 @@ impl SendBuffers for Messages {
             return written;
         }
         if bytes > self.eager {
-            return self.offer(&grant, held, bytes).map_err(|held| {
+            return self.offer(&reservation, held, bytes).map_err(|held| {
                 keep(held);
                 Busy
             });
@@ -288,7 +243,7 @@ impl SendBuffers for Messages {
             return Err(Busy);
         };
         let rail = self.fabric.paths[queue.path].rail;
-        let work = Work::send(&held.local(rail, bytes), self.word(&grant));
+        let work = Work::send(&held.local(rail, bytes), self.word(&reservation));
         // SAFETY: the buffer is released after completion.
         let posted = unsafe { turn.post(work, CompletionAction::Buffer(held)) };
         drop(turn);

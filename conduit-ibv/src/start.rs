@@ -31,6 +31,7 @@ use crate::start::open::Opened;
 use crate::wake::WakeUp;
 use crate::xrc::Xrc;
 use gasnet_conduit::{ConduitError, JobRank, StartInfo};
+use gasnet_conduit_util::credits::Credits;
 use gasnet_conduit_util::probe::{probe, share};
 use gasnet_conduit_util::record::exchange;
 use gasnet_sys::atomic::Mutex;
@@ -218,7 +219,8 @@ fn agree_on_credits(info: &StartInfo<'_>, settings: &Settings, all: &[BootRecord
     // A peer that kept all credits would stop this process.
     let slack = settings.slack.min(least.unwrap_or(0)).min(window / 2);
     let mailboxes = all.iter().map(|record| record.mailbox);
-    (Peers::new(mailboxes, window, settings.total_credits, slack), eager)
+    let credits = Credits::new(window, slack).limited_to(settings.total_credits);
+    (Peers::new(mailboxes, credits), eager)
 }
 
 /// Processes that send messages to this one: those of other neighbourhoods.

@@ -13,6 +13,7 @@
 mod atomics;
 mod boot_record;
 mod connect_timeout;
+mod credits;
 mod ffi;
 #[cfg(any(test, fuzzing))]
 mod fuzz;

@@ -1,7 +1,8 @@
 //! Sending packets.
 
+use crate::credits::SendReservation;
 use crate::ffi::Errno;
-use crate::link::{Link, PeerState, Stalled, Started};
+use crate::link::{Link, Stalled, Started};
 use crate::operation::{self, grow, take, OwnedOperation, Pool};
 use crate::settings::Settings;
 use crate::wire::{padding, Kind, HEADER, OVERHEAD};
@@ -13,60 +14,6 @@ pub const INJECT: usize = 256;
 const SMALL: usize = 2 << 10;
 /// Send buffers that clients may hold.
 const RESERVED: usize = 256;
-/// Most credits in a header; the window has no more units.
-const MOST_CREDITS: u32 = u16::MAX as u32;
-
-/// A message to a peer that takes it, with its cost, until it is sent or not.
-pub struct SendReservation {
-    peer: JobRank,
-    class: Class,
-    /// The peer in the address vector.
-    pub number: u64,
-    cost: u32,
-    /// Credits that the message returns.
-    pub credits: u16,
-}
-
-impl SendReservation {
-    /// Pays for a message of so many bytes. `None` if it is to be dropped.
-    #[inline]
-    pub fn take(link: &Link, peer: JobRank, class: Class, message: usize) -> Result<Option<Self>, Busy> {
-        match link.peer_state(peer) {
-            PeerState::Present => {}
-            PeerState::Stopped => return Ok(None),
-            PeerState::Lost => return Err(Busy),
-        }
-        let cost = match class {
-            Class::Request => link.peers.cost(message),
-            Class::Reply => 0,
-        };
-        if !link.peers.credits(peer).take(cost) {
-            return Err(Busy);
-        }
-        let credits = link.peers.credits(peer).take_owed(MOST_CREDITS) as u16;
-        Ok(Some(Self {
-            peer,
-            class,
-            number: link.peers.number(peer),
-            cost,
-            credits,
-        }))
-    }
-
-    /// The message was not sent.
-    #[cold]
-    pub fn cancel(&self, link: &Link) {
-        link.peers.give_back(self.peer, self.cost);
-        link.peers.credits(self.peer).owe(u32::from(self.credits));
-    }
-
-    /// The message was not sent, because a call failed.
-    #[cold]
-    fn refused(&self, link: &Link, why: Errno) -> Busy {
-        self.cancel(link);
-        link.refused(self.peer, operation::Kind::Packet(self.class).name(), why)
-    }
-}
 
 /// Messages of a process, and the buffers that they are sent from.
 pub struct Messages {
@@ -149,22 +96,6 @@ impl Messages {
             _ => &self.large[index],
         };
         take(pool, &link.endpoint)
-    }
-
-    /// Returns credits to a peer in a message of their own.
-    pub fn return_credits(&self, link: &Link, peer: JobRank) {
-        if link.peer_state(peer) != PeerState::Present {
-            return;
-        }
-        let credits = link.peers.credits(peer).take_owed(MOST_CREDITS) as u16;
-        let mut message = [0; HEADER];
-        link.header(Kind::Credits, credits).encode(0, &mut message);
-        if let Err(why) = self.send_header(link, &message, peer) {
-            link.peers.credits(peer).owe(u32::from(credits));
-            if link.refused(peer, "returning credits", why) == Busy && why == Errno::AGAIN {
-                link.peers.note_owed(peer);
-            }
-        }
     }
 
     /// Sends a message without a packet; from a buffer where the provider injects nothing.

@@ -2,12 +2,13 @@
 
 use crate::boot_record::Names;
 use crate::connect_timeout::ConnectTimeouts;
+use crate::credits;
 use crate::ffi::{Endpoint, Errno, Functions, Info, Minimum, Threads};
 use crate::link::Link;
 use crate::memory::wants_registration;
 use crate::net::Net;
 use crate::operation::grow;
-use crate::peers::{self, Peers};
+use crate::peers::Peers;
 use crate::presets;
 use crate::provider::{self, Needs, Offer};
 use crate::put_notify::PendingPuts;
@@ -64,9 +65,14 @@ fn try_open(info: &StartInfo<'_>, choice: &Choice) -> Result<Net, String> {
     let (token, provider) = (info.message_token(), endpoint.info());
     let (inject, inject_put) = inject_limits(&settings, provider);
     let window = (settings.window, settings.has_own_window);
-    let window = peers::window(window, &provider.provider(), numbers.len());
+    let window = credits::window(window, &provider.provider(), numbers.len());
     let pending_puts = PendingPuts::new(token, info.size);
-    let link = Link::new(info.rank, Peers::new(&numbers, window), token, endpoint);
+    let link = Link::new(
+        info.rank,
+        Peers::new(&numbers, credits::limits(window)),
+        token,
+        endpoint,
+    );
     // From here on an error closes the endpoint before buffers are freed.
     let net = Net {
         completions: settings.completions,

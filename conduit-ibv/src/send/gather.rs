@@ -2,9 +2,10 @@
 //! the front in a buffer and the payload in place.
 
 use crate::buffers::AsLocal;
+use crate::credits::SendReservation;
 use crate::ffi::{Local, Work};
 use crate::send::queue::CompletionAction;
-use crate::send::{Grant, Messages};
+use crate::send::Messages;
 use gasnet_conduit::{Busy, Gather, GatheredPacket, LocalCompletion, SourceUse};
 
 impl Gather for Messages {
@@ -13,12 +14,12 @@ impl Gather for Messages {
     }
 
     fn send_gathered(&self, packet: &GatheredPacket<'_>) -> Result<LocalCompletion, Busy> {
-        let Some(grant) = self.grant(packet.peer, packet.class)? else {
+        let Some(reservation) = self.reserve_send(packet.peer, packet.class)? else {
             return Ok(LocalCompletion::AtReturn);
         };
-        let sent = self.gather_or_copy(&grant, packet);
+        let sent = self.gather_or_copy(&reservation, packet);
         if sent.is_err() {
-            grant.revoke(&self.fabric.peers, packet.peer);
+            reservation.cancel(&self.fabric.peers);
         }
         sent
     }
@@ -26,8 +27,12 @@ impl Gather for Messages {
 
 impl Messages {
     /// A client that waits for its payload waits less for a copy than for an acknowledgement.
-    fn gather_or_copy(&self, grant: &Grant<'_>, packet: &GatheredPacket<'_>) -> Result<LocalCompletion, Busy> {
-        let queue = grant.connection.queue(0);
+    fn gather_or_copy(
+        &self,
+        reservation: &SendReservation<'_>,
+        packet: &GatheredPacket<'_>,
+    ) -> Result<LocalCompletion, Busy> {
+        let queue = reservation.connection.queue(0);
         let rail = self.fabric.paths[queue.path].rail;
         let key = match packet.source {
             SourceUse::Later if packet.front.len() + packet.bytes <= self.eager => {
@@ -38,16 +43,16 @@ impl Messages {
         let Some((lkey, _)) = key.filter(|(_, room)| packet.bytes <= *room) else {
             // SAFETY: the runtime keeps the payload readable until local completion.
             let payload = unsafe { std::slice::from_raw_parts(packet.payload.address as *const u8, packet.bytes) };
-            self.assemble_and_send(grant, &[packet.front, payload])?;
+            self.assemble_and_send(reservation, &[packet.front, payload])?;
             return Ok(LocalCompletion::AtReturn);
         };
-        let (front, bytes) = self.buffered(grant.class, &[packet.front])?;
+        let (front, bytes) = self.buffered(reservation.class, &[packet.front])?;
         let payload = Local {
             address: packet.payload.address,
             bytes: packet.bytes,
             lkey,
         };
-        let work = Work::gather(&front.local(rail, bytes), &payload, self.word(grant));
+        let work = Work::gather(&front.local(rail, bytes), &payload, self.word(reservation));
         let done = CompletionAction::Gathered(packet.cookie, front);
         self.fabric.post(queue, work, done)?;
         Ok(LocalCompletion::Later)

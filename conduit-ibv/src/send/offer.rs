@@ -2,8 +2,9 @@
 //! ([`crate::receive::fetch`]).
 #![forbid(unsafe_code)]
 
-use super::{Grant, Messages};
+use super::Messages;
 use crate::buffers::Buffer;
+use crate::credits::SendReservation;
 use crate::ffi::Remote;
 use crate::receive::offer::Offer;
 use gasnet_conduit::JobRank;
@@ -24,8 +25,8 @@ pub struct Offered {
 impl Messages {
     /// Offers a packet in a buffer to its receiver. If that fails, the buffer stays the caller's.
     #[cold]
-    pub fn offer(&self, grant: &Grant<'_>, buffer: Buffer, bytes: usize) -> Result<(), Buffer> {
-        let queue = grant.connection.queue(0);
+    pub fn offer(&self, reservation: &SendReservation<'_>, buffer: Buffer, bytes: usize) -> Result<(), Buffer> {
+        let queue = reservation.connection.queue(0);
         let (peer, number) = (queue.peer(), self.offered.next.fetch_add(1, Ordering::Relaxed));
         let offer = Offer {
             memory: Remote {
@@ -34,13 +35,13 @@ impl Messages {
             },
             bytes: bytes as u32,
             number,
-            class: grant.class,
+            class: reservation.class,
             path: queue.path as u8,
         };
         // Before the peer may answer.
         lock(&self.offered.buffers).insert(number, (peer, buffer));
         let encoded: [u8; Offer::BYTES] = offer.encode();
-        let sent = self.send_note(grant.connection, &encoded, grant.credits);
+        let sent = self.send_note(reservation.connection, &encoded, reservation.credits);
         if sent.is_err() {
             if let Some((_, buffer)) = lock(&self.offered.buffers).remove(&number) {
                 return Err(buffer);

@@ -4,11 +4,12 @@
 //! refuses one when it is started, a message announces the put after its delivery.
 
 use super::PutParts;
+use crate::credits::SendReservation;
 use crate::ffi::Errno;
 use crate::link::{Arrival, Stalled};
 use crate::operation::{Access, Kind, Rest};
 use crate::rma::OneSided;
-use crate::send::{concatenate, held_of, transmit_later, Messages, SendReservation};
+use crate::send::{concatenate, held_of, transmit_later, Messages};
 use crate::wire::{self, padding, HEADER, NUMBER};
 use gasnet_conduit::{Busy, Class, LocalCompletion, Put, SendBuffer, SourceUse};
 use gasnet_sys::atomic::Ordering;

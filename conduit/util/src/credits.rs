@@ -25,12 +25,6 @@ pub struct PeerCredits {
 }
 
 impl PeerCredits {
-    /// Takes units for a request. False if there are not enough.
-    #[inline]
-    pub fn take(&self, units: u32) -> bool {
-        take(&self.available, units)
-    }
-
     /// A request of the peer is being delivered, or [`PeerCredits::take_owed`] was in vain.
     #[inline]
     pub fn owe(&self, units: u32) {
@@ -69,6 +63,8 @@ pub fn take(count: &AtomicU32, units: u32) -> bool {
 pub struct Credits {
     /// Units of requests under way to each peer.
     window: u32,
+    /// Units that requests to all peers together may still cost, if that is limited.
+    total: Option<AtomicU32>,
     /// Units that are owed to a peer until its next message.
     slack: u32,
     /// Peers to which more is owed.
@@ -82,9 +78,19 @@ impl Credits {
     pub fn new(window: u32, slack: u32) -> Self {
         Self {
             window,
+            total: None,
             slack,
             owing: Mutex::default(),
             has_owing: AtomicBool::new(false),
+        }
+    }
+
+    /// The same with a limit for all peers together, unless `total` is 0.
+    #[must_use]
+    pub fn limited_to(self, total: u32) -> Self {
+        Self {
+            total: (total > 0).then(|| AtomicU32::new(total)),
+            ..self
         }
     }
 
@@ -104,6 +110,22 @@ impl Credits {
         }
     }
 
+    /// Takes units for a request. False if there are not enough.
+    #[inline]
+    pub fn take(&self, peer: &PeerCredits, units: u32) -> bool {
+        let Some(total) = &self.total else {
+            return take(&peer.available, units);
+        };
+        if !take(total, units) {
+            return false;
+        }
+        let is_taken = take(&peer.available, units);
+        if !is_taken {
+            total.fetch_add(units, Ordering::Relaxed);
+        }
+        is_taken
+    }
+
     /// Adds units that the peer returned, or those of a request that was not sent. An error
     /// describes the defect of the peer: requests to it did not cost as much.
     #[inline]
@@ -114,6 +136,9 @@ impl Credits {
         let before = peer.available.fetch_add(units, Ordering::Relaxed);
         if before.checked_add(units).is_none_or(|all| all > self.window) {
             return Err(revert(peer, units));
+        }
+        if let Some(total) = &self.total {
+            total.fetch_add(units, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -175,21 +200,36 @@ mod tests {
     fn a_window_is_used_and_comes_back() {
         let credits = Credits::new(5, 2);
         let peer = credits.peer();
-        assert!(peer.take(5) && !peer.take(1));
+        let take = |units| credits.take(&peer, units);
+        assert!(take(5) && !take(1));
         assert_eq!(credits.give_back(&peer, 3), Ok(()));
-        assert!(peer.take(2) && !peer.take(2));
+        assert!(take(2) && !take(2));
         assert_eq!(credits.give_back(&peer, 4), Ok(()));
-        assert!(peer.take(5) && !peer.take(1));
+        assert!(take(5) && !take(1));
     }
 
     #[test]
     fn more_than_was_paid_is_refused_and_not_added() {
         let credits = Credits::new(5, 2);
         let peer = credits.peer();
-        assert!(peer.take(2));
+        assert!(credits.take(&peer, 2));
         assert!(credits.give_back(&peer, 3).is_err() && credits.give_back(&peer, u32::MAX).is_err());
-        assert!(peer.take(3) && !peer.take(1));
+        assert!(credits.take(&peer, 3) && !credits.take(&peer, 1));
         assert_eq!(credits.give_back(&peer, 0), Ok(()));
+    }
+
+    #[test]
+    fn all_peers_share_a_total() {
+        let credits = Credits::new(3, 1).limited_to(4);
+        let peers = [credits.peer(), credits.peer()];
+        assert!(credits.take(&peers[0], 3) && !credits.take(&peers[0], 1));
+        assert!(credits.take(&peers[1], 1) && !credits.take(&peers[1], 1));
+        assert!(
+            credits.give_back(&peers[0], 4).is_err(),
+            "what is refused does not count"
+        );
+        assert_eq!(credits.give_back(&peers[0], 1), Ok(()));
+        assert!(credits.take(&peers[1], 1) && !credits.take(&peers[1], 1));
     }
 
     #[test]
