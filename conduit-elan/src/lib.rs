@@ -6,7 +6,7 @@
 //! - [`net`]: the parts together, and polling
 //! - [`link`], [`peers`]: the way into the network
 //! - [`credits`], [`wire`], [`send`], [`receive`], [`buffers`], [`put_notify`]: messages
-//! - [`rma`], [`channels`], [`transfers`], [`pending`], [`memory`]: puts and gets
+//! - [`rma`], [`channels`], [`transfers`], [`operations`], [`memory`]: puts and gets
 //! - [`barrier`]: the hardware barrier
 
 mod barrier;
@@ -20,8 +20,8 @@ mod fuzz;
 mod link;
 mod memory;
 mod net;
+mod operations;
 mod peers;
-mod pending;
 mod put_notify;
 mod receive;
 mod rma;

@@ -2,8 +2,8 @@
 
 use crate::buffers::Buffers;
 use crate::ffi::{Port, Shim};
+use crate::operations::PendingOperations;
 use crate::peers::Peers;
-use crate::pending::PendingOperations;
 use gasnet_sys::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 

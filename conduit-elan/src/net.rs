@@ -4,7 +4,7 @@
 //! or, from a buffer, to the port of the receiver ([`crate::send`]), which finds it there when it
 //! polls ([`crate::receive`]). The life of a put or a get: it is started ([`crate::rma`]), maybe in
 //! pieces ([`crate::transfers`]), and polls look at its event until it is complete
-//! ([`crate::pending`]).
+//! ([`crate::operations`]).
 //!
 //! No call of libelan that this makes after the start waits: there is a credit for each message,
 //! and a place in its channel for each put. The barrier, which waits, has a thread
@@ -13,7 +13,7 @@
 use crate::barrier::Rounds;
 use crate::buffers::{Buffer, BUFFER};
 use crate::link::Link;
-use crate::pending::CompletionAction;
+use crate::operations::CompletionAction;
 use crate::receive::Receiver;
 use crate::rma::OneSided;
 use crate::send::{is_short, Messages};

@@ -2,7 +2,7 @@
 
 use crate::buffers::Use;
 use crate::net::Net;
-use crate::pending::CompletionAction;
+use crate::operations::CompletionAction;
 use crate::rma::Source;
 use crate::transfers::Transfer;
 use crate::wire::HEAD;

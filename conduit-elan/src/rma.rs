@@ -6,7 +6,7 @@ use crate::channels::Channels;
 use crate::ffi::ChannelSlot;
 use crate::link::Link;
 use crate::memory::Memory;
-use crate::pending::{CompletionAction, Flight};
+use crate::operations::{CompletionAction, PendingOperation};
 use crate::transfers::{Direction, Operation, Transfer, Transfers};
 use gasnet_conduit::{Busy, Completion, Get, LocalCompletion, Put, Rma, SourceUse};
 use gasnet_sys::atomic::{AtomicU32, Ordering};
@@ -113,7 +113,7 @@ impl OneSided {
         // SAFETY: addressable or small; the runtime keeps the source until local completion, and
         // `done` keeps its buffer.
         let event = unsafe { shim.put(&place, source.address, to, put.bytes, vp) };
-        self.link.pending.add(Flight {
+        self.link.pending.add(PendingOperation {
             event,
             channel: Some(place.keep()),
             done: done(source.is_in_use, source.buffer),
@@ -181,7 +181,7 @@ impl OneSided {
         // SAFETY: addressable, and kept by the runtime or by `done` until completion.
         let event = unsafe { shim.get(from, to, get.bytes, vp) };
         let done = CompletionAction::Get(get.cookie, into);
-        pending.add(Flight {
+        pending.add(PendingOperation {
             event,
             channel: None,
             done,
@@ -227,7 +227,7 @@ impl OneSided {
             // SAFETY: as above.
             Direction::Get => (unsafe { shim.get(remote, buffer.address(), bytes, operation.vp) }, None),
         };
-        pending.add(Flight {
+        pending.add(PendingOperation {
             event,
             channel,
             done: CompletionAction::Piece(Arc::clone(transfer), buffer, piece),

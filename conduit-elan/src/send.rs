@@ -5,7 +5,7 @@ use crate::buffers::{Buffer, Use, BUFFER};
 use crate::credits::{Credits, COUNTS};
 use crate::ffi::{Local, Queue};
 use crate::link::Link;
-use crate::pending::{CompletionAction, Flight};
+use crate::operations::{CompletionAction, PendingOperation};
 use crate::wire::{Content, QueuedMessage, Slot, HEAD};
 use gasnet_conduit::{Busy, Class, JobRank};
 use gasnet_conduit_util::aligned_copy::AlignedCopy;
@@ -49,7 +49,7 @@ impl Messages {
         let (from, to) = self.credits.ask(peer, link.peers.rank);
         // SAFETY: memory of the network, which nobody reads before the answer is there.
         let event = unsafe { link.shim.get(from, to, COUNTS, link.peers.vp(peer)) };
-        link.pending.add(Flight {
+        link.pending.add(PendingOperation {
             event,
             channel: None,
             done: CompletionAction::Counts(peer),
@@ -105,7 +105,7 @@ impl Messages {
                 let memory = Local { address, bytes };
                 // SAFETY: memory of the network, which is kept until it was sent.
                 let event = unsafe { link.shim.port_send(&link.port, vp, class as u32, memory) };
-                link.pending.add(Flight {
+                link.pending.add(PendingOperation {
                     event,
                     channel: None,
                     done: CompletionAction::Sent(buffer),

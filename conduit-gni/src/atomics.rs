@@ -4,8 +4,8 @@
 //! Gemini has additions and bitwise operations on 64 bits. Aries has more, on 32 bits, too, and
 //! minima and maxima of signed integers and of floating-point numbers, but not sums of doubles.
 
-use crate::completion::CompletionAction;
 use crate::ffi::Extent;
+use crate::operations::CompletionAction;
 use crate::posts::PeerState;
 use crate::rma::OneSided;
 use crate::settings::Flavour;

@@ -7,9 +7,9 @@
 //! all. Rounds use two sets of places in turn: a leader enters round r+2 only when all have entered
 //! r+1, so have left r.
 
-use crate::completion::CompletionAction;
 use crate::engine::Engine;
 use crate::ffi::SyncFlag;
+use crate::operations::CompletionAction;
 use crate::posts::{Posts, FIRST, MESSAGE};
 use crate::region::{Region, ENGINE_ROUND};
 use crate::wire::Kind;

@@ -5,8 +5,8 @@
 //! parent. The numbers of engines are exchanged at start; if one process has no engine, nobody uses
 //! them.
 
-use crate::completion::CompletionAction;
 use crate::ffi::{Code, EngineHandle};
+use crate::operations::CompletionAction;
 use crate::posts::{DomainGuard, Posts, FIRST};
 use crate::region::{Region, ENGINE_ROUND};
 use crate::settings::{Flavour, Settings};

@@ -3,7 +3,7 @@
 //! - [`ffi`]: the library behind safe types
 //! - [`settings`], [`pmi`], [`start`], [`boot_record`]: the start
 //! - [`region`], [`wire`], [`credits`]: memory, events and state of Active Messages
-//! - [`posts`], [`peers`], [`completion`]: posts on their way to peers, and their completion
+//! - [`posts`], [`peers`], [`operations`]: posts on their way to peers, and their completion
 //! - [`carrier`], [`send`], [`receive`], [`put_notify`]: the life of a message
 //! - [`rma`], [`transfers`], [`buffers`], [`memory`], [`atomics`]: one-sided operations
 //! - [`barrier`], [`engine`]: the barrier
@@ -14,7 +14,6 @@ mod barrier;
 mod boot_record;
 mod buffers;
 mod carrier;
-mod completion;
 mod credits;
 mod engine;
 mod ffi;
@@ -22,6 +21,7 @@ mod ffi;
 mod fuzz;
 mod memory;
 mod net;
+mod operations;
 mod peers;
 mod pmi;
 mod posts;

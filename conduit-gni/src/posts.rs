@@ -1,8 +1,8 @@
 //! Posts on their way to peers, through the domains of this process.
 
 use crate::buffers::Bounces;
-use crate::completion::CompletionAction;
 use crate::ffi::{self, Channel, Code, Endpoint, QueueGuard};
+use crate::operations::CompletionAction;
 use crate::peers::Peers;
 use crate::wire::Kind;
 use gasnet_conduit::JobRank;

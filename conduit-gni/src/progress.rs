@@ -1,10 +1,10 @@
 //! Polling.
 
 use crate::buffers::{give, Bounce};
-use crate::completion::CompletionAction;
 use crate::credits::arrivals::Fetch;
 use crate::ffi::{Completed, Failure, QueueGuard, BURST};
 use crate::net::Net;
+use crate::operations::CompletionAction;
 use crate::posts::{name, Domain, PostDescriptor, FIRST};
 use crate::transfers::{take_out, PutKind, Transfer};
 use crate::wire::Kind;

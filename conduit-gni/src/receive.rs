@@ -1,9 +1,9 @@
 //! Arrivals: their events, their delivery, and the credits that are returned then.
 
-use crate::completion::CompletionAction;
 use crate::credits::arrivals::{Arrival, End, Fetch, Place};
 use crate::credits::Am;
 use crate::ffi::{Extent, Received};
+use crate::operations::CompletionAction;
 use crate::posts::{PostDescriptor, Posts, FIRST, MESSAGE};
 use crate::region::{Layout, Word, FRONT, HEAD, REPLY_BUFFERS};
 use crate::send::Messages;

@@ -11,9 +11,9 @@ mod long;
 mod segments;
 
 use crate::buffers::{give, Bounce};
-use crate::completion::CompletionAction;
 use crate::ffi::{Extent, Local, INLINE};
 use crate::memory::Memory;
+use crate::operations::CompletionAction;
 use crate::posts::{DomainGuard, PeerState, PostDescriptor, Posts};
 use crate::settings::{Flavour, Settings};
 use crate::transfers::{copy, widened, PutKind, Transfer, MOST, WORD};

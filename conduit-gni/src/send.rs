@@ -2,9 +2,9 @@
 
 use crate::buffers::{give, Bounce};
 use crate::carrier::{Current, QueuedMessage};
-use crate::completion::CompletionAction;
 use crate::credits::{Am, RequestPath, SendReservation};
 use crate::ffi::{SyncFlag, INLINE};
+use crate::operations::CompletionAction;
 use crate::posts::{DomainGuard, PeerState, PostDescriptor, Posts, FIRST, MESSAGE};
 use crate::region::{Region, FRONT, HEAD};
 use crate::settings::Settings;
@@ -12,7 +12,7 @@ use crate::wire::{Head, Kind};
 use gasnet_conduit::{Busy, Class, JobRank};
 use gasnet_conduit_util::pending_queue::PendingQueue;
 use gasnet_sys::atomic::Ordering;
-use gasnet_sys::gate::Gate;
+use gasnet_sys::maybe_locked::MaybeLocked;
 
 /// A packet in parts.
 #[derive(Clone, Copy, Debug)]
@@ -134,7 +134,7 @@ impl ReplyRoom {
 /// Active Messages of a process.
 pub struct Messages {
     /// Their state. Domains are locked inside this lock, never around it.
-    pub am: Gate<Am>,
+    pub am: MaybeLocked<Am>,
     /// The region that peers write messages into.
     pub region: Region,
     /// Messages whose payloads are complete.
@@ -147,7 +147,7 @@ pub struct Messages {
 
 impl Messages {
     /// No message is under way.
-    pub fn new(settings: &Settings, am: Gate<Am>, region: Region) -> Self {
+    pub fn new(settings: &Settings, am: MaybeLocked<Am>, region: Region) -> Self {
         Self {
             am,
             region,

@@ -22,7 +22,7 @@ use gasnet_conduit::{config, print_line, ConduitError, JobRank, ProviderReport, 
 use gasnet_conduit_util::mapped::Mapped;
 use gasnet_conduit_util::probe::{probe, share};
 use gasnet_gni_abi as abi;
-use gasnet_sys::gate::Gate;
+use gasnet_sys::maybe_locked::MaybeLocked;
 
 /// Granularity of segments.
 const PAGE: usize = 64 << 10;
@@ -261,7 +261,7 @@ fn try_open(info: &StartInfo<'_>, job: u32) -> Result<Net, String> {
     );
     let am = Am::new(&settings, sizes.layout, info.size, sizes.rendezvous_depth);
     // SAFETY: the runtime says how many threads there are.
-    let messages = Messages::new(&settings, unsafe { Gate::new(am, are_several) }, region);
+    let messages = Messages::new(&settings, unsafe { MaybeLocked::new(am, are_several) }, region);
     let engine = Engine::prepare(&posts, &settings, info);
     let rounds = Rounds::new(info, engine);
     if settings.reports_memory {

@@ -4,8 +4,8 @@
 
 use crate::buffers::AsLocal;
 use crate::ffi::{Local, Work};
+use crate::operations::CompletionAction;
 use crate::rma::Operations;
-use crate::send::queue::CompletionAction;
 use crate::send::Messages;
 use gasnet_conduit::atomic_codes as codes;
 use gasnet_conduit::{Atomic, Atomics, Busy};

@@ -30,6 +30,7 @@ mod fuzz;
 mod memory;
 mod migration;
 mod net;
+mod operations;
 mod peers;
 mod ports;
 mod presets;

@@ -15,9 +15,10 @@ use crate::connect::handshake::Endpoint;
 use crate::fabric::Fabric;
 use crate::ffi::{Address, Local, LocalPort, Remote, Work};
 use crate::migration::alternate::Migration;
+use crate::operations::CompletionAction;
 use crate::peers::Connection;
 use crate::route::Route;
-use crate::send::queue::{CompletionAction, SendQueue};
+use crate::send::queue::SendQueue;
 use gasnet_conduit::JobRank;
 use gasnet_sys::lock;
 

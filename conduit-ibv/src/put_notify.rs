@@ -3,11 +3,11 @@
 use crate::buffers::AsLocal;
 use crate::credits::SendReservation;
 use crate::ffi::Work;
+use crate::operations::CompletionAction;
 use crate::rma::{extent_of, in_place, local_completion, Operations};
 use crate::route::Route;
 use crate::send::buffer_of;
 use crate::send::message::ROOM;
-use crate::send::queue::CompletionAction;
 use crate::transfers::{Following, Transfer};
 use gasnet_conduit::{Busy, Class, Completion, LocalCompletion, Put, PutNotify, SendBuffer};
 use gasnet_conduit_util::report::Report;

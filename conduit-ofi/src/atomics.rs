@@ -5,7 +5,7 @@
 //! performed.
 
 use crate::ffi::{atomic as numbers, AtomicCode, Endpoint, ATOMIC_RESULT};
-use crate::operation::{take, Kind};
+use crate::operations::{take, Kind};
 use crate::rma::OneSided;
 use gasnet_conduit::{atomic_codes as codes, Atomic, Atomics, Busy};
 

@@ -8,7 +8,7 @@ pub mod returns;
 
 use crate::ffi::Errno;
 use crate::link::{Link, PeerState};
-use crate::operation;
+use crate::operations;
 use crate::peers::Peers;
 use crate::versions;
 use gasnet_conduit::{Busy, Class, JobRank};
@@ -97,7 +97,7 @@ impl SendReservation {
     #[cold]
     pub fn refused(&self, link: &Link, why: Errno) -> Busy {
         self.cancel(link);
-        link.refused(self.peer, operation::Kind::Packet(self.class).name(), why)
+        link.refused(self.peer, operations::Kind::Packet(self.class).name(), why)
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! A process has one endpoint with one completion queue. Life of a packet: `send` takes credits of
 //! the peer ([`peers`]), writes header and packet ([`wire`]) on the stack or into a send buffer
-//! ([`operation`]), and passes it to the provider. The receiver's provider writes it into a buffer
+//! ([`operations`]), and passes it to the provider. The receiver's provider writes it into a buffer
 //! for many messages ([`receive`]), where a poll delivers it in place ([`progress`]).
 //!
 //! Puts, gets and atomics are the provider's ([`rma`], [`atomics`]), if it completes puts when
@@ -21,7 +21,7 @@ mod inspect;
 mod link;
 mod memory;
 mod net;
-mod operation;
+mod operations;
 mod peers;
 mod presets;
 mod progress;

@@ -1,7 +1,7 @@
 //! The endpoint of a process, its peers, and the operations that the endpoint has no room for.
 
 use crate::ffi::{Endpoint, Errno};
-use crate::operation::OwnedOperation;
+use crate::operations::OwnedOperation;
 use crate::peers::Peers;
 use crate::put_notify::PutParts;
 use crate::wire::{Header, Kind};

@@ -7,7 +7,7 @@
 use crate::ffi::{bits, Completion, Errno, Failure};
 use crate::link::{Arrival, Stalled};
 use crate::net::Net;
-use crate::operation::{owns, Access, Kind, OwnedOperation};
+use crate::operations::{owns, Access, Kind, OwnedOperation};
 use crate::provider;
 use crate::put_notify::PutParts;
 use crate::receive::{has_message, RESERVE};

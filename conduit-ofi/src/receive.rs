@@ -11,7 +11,7 @@ pub mod outsiders;
 pub mod place;
 
 use crate::ffi::{bits, Completion, Endpoint, Errno};
-use crate::operation::{self, grow, take, Kind, OwnedOperation, Pool};
+use crate::operations::{self, grow, take, Kind, OwnedOperation, Pool};
 use crate::receive::place::Extent;
 use crate::versions::End;
 use gasnet_conduit_util::pending_queue::PendingQueue;
@@ -181,7 +181,7 @@ impl Receives {
     /// Address of a buffer.
     #[inline]
     fn first(&self, index: usize) -> usize {
-        self.slots[index].context.load(Ordering::Relaxed) + operation::HEAD
+        self.slots[index].context.load(Ordering::Relaxed) + operations::HEAD
     }
 
     /// The message of a completion in its buffer.
@@ -204,7 +204,7 @@ impl Receives {
 
     /// Whether this is the context of a receive.
     pub fn owns(&self, context: *const std::ffi::c_void) -> bool {
-        operation::owns(&self.pool, context)
+        operations::owns(&self.pool, context)
     }
 
     /// Address of the message of a completion.

@@ -10,7 +10,7 @@ mod segments;
 use crate::ffi::{bits, Errno, Remote, Source};
 use crate::link::{Link, Stalled};
 use crate::memory::Segments;
-use crate::operation::{take, Access, Kind, OwnedOperation, Pool, Rest};
+use crate::operations::{take, Access, Kind, OwnedOperation, Pool, Rest};
 use crate::put_notify;
 use crate::settings::Settings;
 use gasnet_conduit::{config, Busy, Get, LocalCompletion, LocalMemory, Put, Rma, SourceUse};

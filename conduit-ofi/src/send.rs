@@ -3,7 +3,7 @@
 use crate::credits::SendReservation;
 use crate::ffi::Errno;
 use crate::link::{Link, Stalled, Started};
-use crate::operation::{self, grow, take, OwnedOperation, Pool};
+use crate::operations::{self, grow, take, OwnedOperation, Pool};
 use crate::settings::Settings;
 use crate::wire::{padding, Kind, HEADER, OVERHEAD};
 use gasnet_conduit::{Busy, Class, JobRank, SendBuffer};
@@ -77,7 +77,7 @@ impl Messages {
                 let room = held.bytes(message);
                 header.encode(bytes, room);
                 concatenate(parts, &mut room[HEADER..]);
-                (held.kind, held.peer) = (operation::Kind::Packet(class), peer);
+                (held.kind, held.peer) = (operations::Kind::Packet(class), peer);
                 // The first message to a peer must not wait until it is connected.
                 let started = transmit(link, held, message, reservation.number);
                 sent = link
@@ -110,7 +110,7 @@ impl Messages {
         let held = self.send_buffer(link, Class::Reply, message.len());
         let mut held = held.ok_or(Errno::AGAIN)?;
         held.bytes(message.len()).copy_from_slice(message);
-        (held.kind, held.peer) = (operation::Kind::Packet(Class::Reply), peer);
+        (held.kind, held.peer) = (operations::Kind::Packet(Class::Reply), peer);
         transmit(link, held, message.len(), number).map_err(fault)
     }
 
@@ -157,7 +157,7 @@ pub fn send_reserved(link: &Link, peer: JobRank, class: Class, buffer: SendBuffe
     };
     let header = link.header(Kind::Packet(class), reservation.credits);
     header.encode(bytes, held.bytes(HEADER));
-    (held.kind, held.peer) = (operation::Kind::Packet(class), peer);
+    (held.kind, held.peer) = (operations::Kind::Packet(class), peer);
     let started = link.or_stall(transmit(link, held, message, reservation.number), |held| {
         Stalled::Message(held, message)
     });

@@ -7,7 +7,7 @@ use crate::ffi::{Endpoint, Errno, Functions, Info, Minimum, Threads};
 use crate::link::Link;
 use crate::memory::wants_registration;
 use crate::net::Net;
-use crate::operation::grow;
+use crate::operations::grow;
 use crate::peers::Peers;
 use crate::presets;
 use crate::provider::{self, Needs, Offer};

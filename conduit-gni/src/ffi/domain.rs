@@ -8,7 +8,7 @@ use gasnet_conduit::JobRank;
 use gasnet_conduit_util::mapped::Mapped;
 use gasnet_gni_abi as abi;
 use gasnet_sys::atomic::{AtomicUsize, Ordering};
-use gasnet_sys::gate::{Gate, GateGuard};
+use gasnet_sys::maybe_locked::{MaybeLocked, MaybeLockedGuard};
 use std::ptr::{null_mut, NonNull};
 use std::time::{Duration, Instant};
 
@@ -94,7 +94,7 @@ pub struct Domain<A> {
     sink: abi::gni_cq_handle_t,
     /// Wakes threads that sleep.
     pub channel: Option<Channel>,
-    initiator: Gate<Initiator<A>>,
+    initiator: MaybeLocked<Initiator<A>>,
     /// Posts under way, which the holder of the lock changes.
     under_way: AtomicUsize,
     /// Memory of the posts.
@@ -124,7 +124,7 @@ pub struct Endpoint(pub(crate) abi::gni_ep_handle_t);
 /// A domain whose lock the holder has.
 pub struct QueueGuard<'a, A> {
     pub(super) domain: &'a Domain<A>,
-    initiator: GateGuard<'a, Initiator<A>>,
+    initiator: MaybeLockedGuard<'a, Initiator<A>>,
 }
 
 /// Post descriptors in memory that has room for so many.
@@ -161,7 +161,7 @@ impl<A: Default> Domain<A> {
             sink: null_mut(),
             channel: None,
             // SAFETY: by contract.
-            initiator: unsafe { Gate::new(initiator, options.are_several) },
+            initiator: unsafe { MaybeLocked::new(initiator, options.are_several) },
             under_way: AtomicUsize::new(0),
             posts,
             posts_handle: abi::gni_mem_handle_t::default(),

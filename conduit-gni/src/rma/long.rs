@@ -1,7 +1,7 @@
 //! Puts and gets of several posts ([`crate::transfers`]): their beginning, and their next posts.
 
 use super::OneSided;
-use crate::completion::CompletionAction;
+use crate::operations::CompletionAction;
 use crate::posts::PostDescriptor;
 use crate::transfers::{Ended, PutKind, Transfer};
 use gasnet_conduit::{Busy, Completion, Get, LocalCompletion, Put};

@@ -2,9 +2,10 @@
 
 use crate::fabric::Fabric;
 use crate::ffi::Wc;
+use crate::operations::CompletionAction;
 use crate::peers::pair_name;
 use crate::rail::{Batch, Rail};
-use crate::send::queue::{named, CompletionAction, Named, SendQueue};
+use crate::send::queue::{named, Named, SendQueue};
 use gasnet_ibv_abi as abi;
 
 /// The subject of a completion.

@@ -10,9 +10,9 @@
 
 use crate::buffers::AsLocal;
 use crate::ffi::{Errno, Work};
+use crate::operations::CompletionAction;
 use crate::receive::deliver::deliver_kept;
 use crate::receive::offer::{Fetched, Offer};
-use crate::send::queue::CompletionAction;
 use crate::send::Messages;
 use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};
 use gasnet_sys::atomic::{Mutex, Ordering};

@@ -4,7 +4,7 @@
 use crate::buffers::AsLocal;
 use crate::credits::SendReservation;
 use crate::ffi::{Local, Work};
-use crate::send::queue::CompletionAction;
+use crate::operations::CompletionAction;
 use crate::send::Messages;
 use gasnet_conduit::{Busy, Gather, GatheredPacket, LocalCompletion, SourceUse};
 

@@ -2,8 +2,8 @@
 
 use crate::fabric::Fabric;
 use crate::ffi::{Errno, Work};
+use crate::operations::CompletionAction;
 use crate::route::Route;
-use crate::send::queue::CompletionAction;
 use gasnet_conduit::Busy;
 
 impl Fabric {

@@ -7,7 +7,7 @@ use super::PutParts;
 use crate::credits::SendReservation;
 use crate::ffi::Errno;
 use crate::link::{Arrival, Stalled};
-use crate::operation::{Access, Kind, Rest};
+use crate::operations::{Access, Kind, Rest};
 use crate::rma::OneSided;
 use crate::send::{concatenate, held_of, transmit_later, Messages};
 use crate::wire::{self, padding, HEADER, NUMBER};

@@ -4,7 +4,7 @@ use super::outsiders::Outsiders;
 use super::{has_message, Receives};
 use crate::ffi::{bits, Completion, Errno};
 use crate::link::Link;
-use crate::operation::{Kind, OwnedOperation};
+use crate::operations::{Kind, OwnedOperation};
 use crate::put_notify::{Outcome, PendingPuts, PutParts};
 use crate::wire::{self, Header, Refusal};
 use gasnet_conduit::{Class, JobRank, PollScope, Upcalls, PACKET_ALIGN};

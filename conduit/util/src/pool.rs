@@ -5,8 +5,8 @@
 //! network, as an address, until its operation completes.
 
 use gasnet_sys::atomic::{Mutex, Ordering};
-use gasnet_sys::gate::Gate;
 use gasnet_sys::lock;
+use gasnet_sys::maybe_locked::MaybeLocked;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicUsize;
 
@@ -150,7 +150,7 @@ pub struct Pool<H, C>(Box<Shared<H, C>>);
 /// State of a pool, to which its items refer.
 #[derive(Debug)]
 struct Shared<H, C> {
-    free: Gate<Vec<Item<H, C>>>,
+    free: MaybeLocked<Vec<Item<H, C>>>,
     /// Bytes behind each head.
     bytes: usize,
     /// The largest number of items.
@@ -178,7 +178,7 @@ impl<H, C: Chunk> Pool<H, C> {
     pub unsafe fn of_threads(bytes: usize, most: usize, are_several: bool) -> Self {
         Self(Box::new(Shared {
             // SAFETY: by contract.
-            free: unsafe { Gate::new(Vec::new(), are_several) },
+            free: unsafe { MaybeLocked::new(Vec::new(), are_several) },
             bytes: bytes.next_multiple_of(64),
             most,
             count: AtomicUsize::new(0),

@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 
 /// A value that several threads use one at a time, or that one thread uses.
 #[derive(Debug)]
-pub struct Gate<T> {
+pub struct MaybeLocked<T> {
     are_several: bool,
     mutex: Mutex<()>,
     /// Whether the one thread has the value.
@@ -16,14 +16,14 @@ pub struct Gate<T> {
 
 // SAFETY: the mutex, or the contract of `new`, gives at most one guard at a time, and only a guard
 // reaches the value.
-unsafe impl<T: Send> Sync for Gate<T> {}
+unsafe impl<T: Send> Sync for MaybeLocked<T> {}
 
-impl<T> Gate<T> {
+impl<T> MaybeLocked<T> {
     /// A value for one thread, or for several.
     ///
     /// # Safety
-    /// Unless `are_several`, calls of [`Gate::lock`] and [`Gate::try_lock`], and the use of what
-    /// they return, do not happen at the same time in different threads.
+    /// Unless `are_several`, calls of [`MaybeLocked::lock`] and [`MaybeLocked::try_lock`], and the
+    /// use of what they return, do not happen at the same time in different threads.
     pub const unsafe fn new(value: T, are_several: bool) -> Self {
         Self {
             are_several,
@@ -38,21 +38,21 @@ impl<T> Gate<T> {
     /// # Panics
     /// If the one thread has locked it: it would wait for itself.
     #[inline]
-    pub fn lock(&self) -> GateGuard<'_, T> {
+    pub fn lock(&self) -> MaybeLockedGuard<'_, T> {
         if self.are_several {
-            return GateGuard(self, Some(lock(&self.mutex)));
+            return MaybeLockedGuard(self, Some(lock(&self.mutex)));
         }
         assert!(self.take(), "defect: a thread waits for itself");
-        GateGuard(self, None)
+        MaybeLockedGuard(self, None)
     }
 
     /// Locks it unless it is locked.
     #[inline]
-    pub fn try_lock(&self) -> Option<GateGuard<'_, T>> {
+    pub fn try_lock(&self) -> Option<MaybeLockedGuard<'_, T>> {
         if self.are_several {
-            return Some(GateGuard(self, Some(self.mutex.try_lock().ok()?)));
+            return Some(MaybeLockedGuard(self, Some(self.mutex.try_lock().ok()?)));
         }
-        self.take().then(|| GateGuard(self, None))
+        self.take().then(|| MaybeLockedGuard(self, None))
     }
 
     /// Takes the value for the one thread. Returns whether it was free.
@@ -66,9 +66,9 @@ impl<T> Gate<T> {
 
 /// Access to the value; drop unlocks it.
 #[derive(Debug)]
-pub struct GateGuard<'a, T>(&'a Gate<T>, Option<MutexGuard<'a, ()>>);
+pub struct MaybeLockedGuard<'a, T>(&'a MaybeLocked<T>, Option<MutexGuard<'a, ()>>);
 
-impl<T> Deref for GateGuard<'_, T> {
+impl<T> Deref for MaybeLockedGuard<'_, T> {
     type Target = T;
     #[inline]
     fn deref(&self) -> &T {
@@ -77,7 +77,7 @@ impl<T> Deref for GateGuard<'_, T> {
     }
 }
 
-impl<T> DerefMut for GateGuard<'_, T> {
+impl<T> DerefMut for MaybeLockedGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: there is one guard, borrowed mutably.
@@ -85,7 +85,7 @@ impl<T> DerefMut for GateGuard<'_, T> {
     }
 }
 
-impl<T> Drop for GateGuard<'_, T> {
+impl<T> Drop for MaybeLockedGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         if self.1.is_none() {
@@ -102,13 +102,13 @@ mod tests {
     fn there_is_one_guard() {
         for are_several in [false, true] {
             // SAFETY: one thread uses it.
-            let gate = unsafe { Gate::new(1, are_several) };
-            let mut guard = gate.lock();
+            let value = unsafe { MaybeLocked::new(1, are_several) };
+            let mut guard = value.lock();
             *guard += 1;
-            assert!(gate.try_lock().is_none());
+            assert!(value.try_lock().is_none());
             drop(guard);
-            assert_eq!(*gate.try_lock().unwrap(), 2);
-            assert_eq!(*gate.lock(), 2);
+            assert_eq!(*value.try_lock().unwrap(), 2);
+            assert_eq!(*value.lock(), 2);
         }
     }
 
@@ -116,24 +116,24 @@ mod tests {
     #[should_panic(expected = "waits for itself")]
     fn one_thread_does_not_wait_for_itself() {
         // SAFETY: one thread uses it.
-        let gate = unsafe { Gate::new((), false) };
-        let _guard = gate.lock();
-        let _again = gate.lock();
+        let value = unsafe { MaybeLocked::new((), false) };
+        let _guard = value.lock();
+        let _again = value.lock();
     }
 
     #[test]
     fn several_threads_take_turns() {
         // SAFETY: for several.
-        let gate = unsafe { Gate::new(0_u32, true) };
+        let value = unsafe { MaybeLocked::new(0_u32, true) };
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..100 {
-                        *gate.lock() += 1;
+                        *value.lock() += 1;
                     }
                 });
             }
         });
-        assert_eq!(*gate.lock(), 400);
+        assert_eq!(*value.lock(), 400);
     }
 }

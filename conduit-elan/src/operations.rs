@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Events that a poll asks.
 const ASKED: usize = 16;
 
-/// Action of the completion of a flight.
+/// Action of the completion of an operation.
 #[derive(Debug)]
 pub enum CompletionAction {
     /// A long message has left its buffer.
@@ -37,7 +37,7 @@ pub enum CompletionAction {
 
 /// Something under way.
 #[derive(Debug)]
-pub struct Flight {
+pub struct PendingOperation {
     pub event: Event,
     /// The number of the channel whose place a put has.
     pub channel: Option<usize>,
@@ -50,7 +50,7 @@ pub type Reaped = FixedVec<(Option<usize>, CompletionAction), ASKED>;
 /// All that is under way.
 #[derive(Debug, Default)]
 pub struct PendingOperations {
-    all: Mutex<VecDeque<Flight>>,
+    all: Mutex<VecDeque<PendingOperation>>,
     /// Number of them, so that a poll that finds none takes no lock.
     count: AtomicU32,
 }
@@ -58,9 +58,9 @@ pub struct PendingOperations {
 impl PendingOperations {
     /// Adds one.
     #[inline]
-    pub fn add(&self, flight: Flight) {
+    pub fn add(&self, operation: PendingOperation) {
         let mut all = lock(&self.all);
-        all.push_back(flight);
+        all.push_back(operation);
         self.count.store(all.len() as u32, Ordering::Relaxed);
     }
 
@@ -75,7 +75,7 @@ impl PendingOperations {
             return landed;
         };
         for _ in 0..all.len().min(ASKED) {
-            let Some(Flight { event, channel, done }) = all.pop_front() else {
+            let Some(PendingOperation { event, channel, done }) = all.pop_front() else {
                 break;
             };
             let state = match done {
@@ -84,7 +84,7 @@ impl PendingOperations {
             };
             match state {
                 Ok(()) => landed.push((channel, done)),
-                Err(event) => all.push_back(Flight { event, channel, done }),
+                Err(event) => all.push_back(PendingOperation { event, channel, done }),
             }
         }
         self.count.store(all.len() as u32, Ordering::Relaxed);
