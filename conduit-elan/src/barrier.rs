@@ -57,7 +57,7 @@ fn sources_offset(size: u32) -> usize {
     2 * (size_of::<Set>() + size as usize * size_of::<Words>())
 }
 
-/// Bytes of the symmetric memory for so many processes.
+/// Bytes of the symmetric memory for `size` processes.
 pub fn memory_bytes(size: u32) -> usize {
     sources_offset(size) + size_of::<Sources>()
 }

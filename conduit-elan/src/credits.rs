@@ -1,5 +1,5 @@
-//! Credits for messages. A process may have so many messages of each class at a peer that the peer
-//! has not received: for as many its queue has slots, so nothing that is sent waits for room.
+//! Credits for messages. A limit holds for the messages of each class that a peer has not received:
+//! its queue has as many slots, so nothing that is sent waits for room.
 //!
 //! A receiver counts what it has received from each process, in symmetric memory. Senders that run
 //! short of credits read their count there with a get. So no message returns credits, and a process
@@ -30,7 +30,7 @@ pub struct Credits {
     counts: *const AtomicU32,
     counts_address: u64,
     /// Memory of the network, into which counts of peers are read.
-    landing: *const AtomicU64,
+    answers: *const AtomicU64,
 }
 
 // SAFETY: the memory is atomic, and lives as long as this.
@@ -53,13 +53,13 @@ impl Credits {
     ///
     /// # Safety
     /// The memory is zero, and lives as long as this.
-    pub unsafe fn new(peers: usize, limit: u32, counts: (*mut u8, u64), landing: *mut u8) -> Self {
+    pub unsafe fn new(peers: usize, limit: u32, counts: (*mut u8, u64), answers: *mut u8) -> Self {
         Self {
             peers: std::iter::repeat_with(Peer::default).take(peers).collect(),
             limit,
             counts: counts.0.cast(),
             counts_address: counts.1,
-            landing: landing.cast(),
+            answers: answers.cast(),
         }
     }
 
@@ -89,15 +89,15 @@ impl Credits {
     #[inline]
     pub fn ask(&self, peer: JobRank, own: JobRank) -> (u64, usize) {
         // SAFETY: one for each peer.
-        let landing = unsafe { self.landing.add(peer.index()) };
-        (self.counts_address + (own.index() * COUNTS) as u64, landing as usize)
+        let answers = unsafe { self.answers.add(peer.index()) };
+        (self.counts_address + (own.index() * COUNTS) as u64, answers as usize)
     }
 
     /// The counts of a peer were read. Returns whether it has received more than it had. None: more
     /// than it was sent, or less than before.
     pub fn answered(&self, peer: JobRank) -> Option<bool> {
         // SAFETY: one for each peer.
-        let counts = unsafe { (*self.landing.add(peer.index())).load(Ordering::Acquire) }.to_ne_bytes();
+        let counts = unsafe { (*self.answers.add(peer.index())).load(Ordering::Acquire) }.to_ne_bytes();
         let peer = &self.peers[peer.index()];
         let mut is_more = false;
         for (class, received) in peer.received.iter().enumerate() {
@@ -129,14 +129,14 @@ mod tests {
 
     #[test]
     fn counts_of_more_than_was_sent_are_impossible() {
-        let (counts, landing) = ([0, 0].map(AtomicU64::new), [0, 0].map(AtomicU64::new));
+        let (counts, answers) = ([0, 0].map(AtomicU64::new), [0, 0].map(AtomicU64::new));
         let memory = |words: &[AtomicU64; 2]| words.as_ptr().cast_mut().cast();
         // SAFETY: as much memory, which lives longer.
-        let credits = unsafe { Credits::new(2, 9, (memory(&counts), 0x1000), memory(&landing)) };
+        let credits = unsafe { Credits::new(2, 9, (memory(&counts), 0x1000), memory(&answers)) };
         let peer = JobRank(1);
         let answer = |requests: u32, replies: u32| {
             let word = u64::from_le(u64::from(requests) | u64::from(replies) << 32);
-            landing[1].store(word.to_le(), Ordering::Relaxed);
+            answers[1].store(word.to_le(), Ordering::Relaxed);
             credits.answered(peer)
         };
         assert!((0..3).all(|_| credits.take(peer, Class::Reply).is_there));
@@ -150,10 +150,10 @@ mod tests {
     #[test]
     fn credits_come_back_by_reading() {
         const LIMIT: u32 = 4;
-        let (counts, landing) = ([0, 0].map(AtomicU64::new), [0, 0].map(AtomicU64::new));
+        let (counts, answers) = ([0, 0].map(AtomicU64::new), [0, 0].map(AtomicU64::new));
         let memory = |words: &[AtomicU64; 2]| words.as_ptr().cast_mut().cast();
         // SAFETY: as much memory, which lives longer.
-        let credits = unsafe { Credits::new(2, LIMIT, (memory(&counts), 0x1000), memory(&landing)) };
+        let credits = unsafe { Credits::new(2, LIMIT, (memory(&counts), 0x1000), memory(&answers)) };
         let peer = JobRank(1);
         let take = || credits.take(peer, Class::Reply);
         let outcome = |asks, is_there| Credit { asks, is_there };
@@ -169,10 +169,10 @@ mod tests {
             outcome(false, true),
             "classes are apart"
         );
-        assert_eq!(credits.ask(peer, JobRank(1)), (0x1008, landing.as_ptr() as usize + 8));
+        assert_eq!(credits.ask(peer, JobRank(1)), (0x1008, answers.as_ptr() as usize + 8));
         // The peer has received three, and says so in its own memory, which is this one here.
         (0..3).for_each(|_| credits.received(JobRank(1), Class::Reply));
-        landing[1].store(counts[1].load(Ordering::Relaxed), Ordering::Relaxed);
+        answers[1].store(counts[1].load(Ordering::Relaxed), Ordering::Relaxed);
         assert_eq!([(); 2].map(|()| credits.answered(peer)), [Some(true), Some(false)]);
         assert_eq!([(); 4].map(|()| take().is_there), [true, true, true, false]);
     }

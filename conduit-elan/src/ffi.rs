@@ -193,13 +193,13 @@ impl Shim {
     }
 
     #[inline]
-    fn turn(&self) -> QueueGuard<'_> {
+    fn lock(&self) -> QueueGuard<'_> {
         self.serial.as_ref().map(lock)
     }
 
     /// Memory of the network's pool, aligned to a cache line. None: it is exhausted.
     pub fn alloc(&self, bytes: usize) -> Option<NonNull<u8>> {
-        let _turn = self.turn();
+        let _guard = self.lock();
         // SAFETY: plain numbers.
         NonNull::new(unsafe { (self.functions.alloc)(self.elan, 64, bytes) }.cast())
     }
@@ -209,7 +209,7 @@ impl Shim {
     /// # Safety
     /// It is from `alloc`, and neither this process nor the network uses it.
     pub unsafe fn free(&self, memory: NonNull<u8>) {
-        let _turn = self.turn();
+        let _guard = self.lock();
         // SAFETY: by contract.
         unsafe { (self.functions.free)(self.elan, memory.as_ptr().cast()) };
     }
@@ -263,7 +263,7 @@ impl Shim {
         if self.info.elan == 4 {
             return true;
         }
-        let _turn = self.turn();
+        let _guard = self.lock();
         // SAFETY: the address is not used as one of memory.
         unsafe { (self.functions.is_addressable)(self.elan, address as ConstMemory, bytes) != 0 }
     }
@@ -271,7 +271,7 @@ impl Shim {
     /// The network address of whole pages, which all processes can access from now on. None: there
     /// is no room.
     pub fn map(&self, address: usize, bytes: usize) -> Option<u64> {
-        let _turn = self.turn();
+        let _guard = self.lock();
         // SAFETY: the runtime gives away this memory.
         let mapped = unsafe { (self.functions.map)(self.elan, address as Memory, bytes) };
         (mapped != 0).then_some(mapped)
@@ -279,14 +279,14 @@ impl Shim {
 
     /// Reverts `map`.
     pub fn unmap(&self, address: usize, bytes: usize) {
-        let _turn = self.turn();
+        let _guard = self.lock();
         // SAFETY: mapped before, and no peer uses it any more.
         unsafe { (self.functions.unmap)(self.elan, address as Memory, bytes) };
     }
 
     /// Opens a channel for puts, with a number.
     pub fn channel(&self, number: usize) -> Channel {
-        let _turn = self.turn();
+        let _guard = self.lock();
         Channel {
             number,
             // SAFETY: a plain call.
@@ -304,7 +304,7 @@ impl Shim {
     #[inline]
     #[allow(clippy::too_many_arguments, reason = "those of the shim")]
     pub unsafe fn put(&self, slot: &ChannelSlot<'_>, from: usize, to: u64, bytes: usize, vp: u32) -> Event {
-        let _turn = self.turn();
+        let _guard = self.lock();
         // SAFETY: by contract; the channel has a place for it.
         Event(unsafe { (self.functions.put)(slot.0.pointer, from as ConstMemory, to, bytes, vp) })
     }
@@ -316,7 +316,7 @@ impl Shim {
     /// source is the target's to give.
     #[inline]
     pub unsafe fn get(&self, from: u64, to: usize, bytes: usize, vp: u32) -> Event {
-        let _turn = self.turn();
+        let _guard = self.lock();
         // SAFETY: by contract.
         Event(unsafe { (self.functions.get)(self.elan, from, to as Memory, bytes, vp) })
     }
@@ -324,7 +324,7 @@ impl Shim {
     /// Whether a put or get is complete. If not, its event is returned.
     #[inline]
     pub fn poll(&self, event: Event) -> Result<(), Event> {
-        let _turn = self.turn();
+        let _guard = self.lock();
         // SAFETY: a live event, which is used up here or returned.
         match unsafe { (self.functions.poll)(self.elan, event.0) } {
             0 => Err(event),
@@ -349,7 +349,7 @@ impl Shim {
     /// Sends a message to a queue. The caller knows that there is room, so this does not wait.
     #[inline]
     pub fn queue_send(&self, queue: &Queue, vp: u32, message: &[u8]) {
-        let _turn = self.turn();
+        let _guard = self.lock();
         // SAFETY: a queue, and readable memory.
         unsafe { (self.functions.queue_send)(queue.0, vp, message.as_ptr().cast(), message.len()) };
     }
@@ -360,7 +360,7 @@ impl Shim {
     /// The buffer has room for the longest message.
     #[inline]
     pub unsafe fn queue_receive(&self, queue: &Queue, buffer: *mut u8) -> bool {
-        let _turn = self.turn();
+        let _guard = self.lock();
         // SAFETY: a queue, and by contract.
         unsafe {
             let has_one = (self.functions.queue_has)(queue.0) != 0;
@@ -384,7 +384,7 @@ impl Shim {
     #[inline]
     pub unsafe fn port_send(&self, port: &Port, vp: u32, tag: u32, memory: Local) -> Event {
         let Local { address, bytes } = memory;
-        let _turn = self.turn();
+        let _guard = self.lock();
         // SAFETY: a port, and by contract.
         Event(unsafe { (self.functions.port_send)(port.0, vp, tag, address as ConstMemory, bytes) })
     }
@@ -392,7 +392,7 @@ impl Shim {
     /// Whether a message has been sent. If not, its event is returned.
     #[inline]
     pub fn port_sent(&self, port: &Port, event: Event) -> Result<(), Event> {
-        let _turn = self.turn();
+        let _guard = self.lock();
         // SAFETY: a port, and a live event, which is used up here or returned.
         match unsafe { (self.functions.port_sent)(port.0, event.0) } {
             0 => Err(event),
@@ -407,7 +407,7 @@ impl Shim {
     #[inline]
     pub unsafe fn port_offer(&self, port: &Port, tag: u32, memory: Local) -> Event {
         let Local { address, bytes } = memory;
-        let _turn = self.turn();
+        let _guard = self.lock();
         // SAFETY: a port, and by contract.
         Event(unsafe { (self.functions.port_offer)(port.0, tag, address as Memory, bytes) })
     }
@@ -415,7 +415,7 @@ impl Shim {
     /// Whether a message has arrived for a buffer.
     #[inline]
     pub fn port_arrived(&self, port: &Port, event: &Event) -> bool {
-        let _turn = self.turn();
+        let _guard = self.lock();
         // SAFETY: a port, and a live event.
         unsafe { (self.functions.port_arrived)(port.0, event.0) != 0 }
     }
@@ -425,7 +425,7 @@ impl Shim {
     #[allow(clippy::needless_pass_by_value, reason = "it is used up")]
     pub fn port_receive(&self, port: &Port, event: Event) -> (usize, u32, usize) {
         let (mut vp, mut bytes) = (0, 0);
-        let _turn = self.turn();
+        let _guard = self.lock();
         // SAFETY: a port, and a live event for which a message has arrived, which is used up here.
         let message = unsafe { (self.functions.port_receive)(port.0, event.0, &raw mut vp, &raw mut bytes) };
         (message as usize, vp, bytes)
@@ -436,7 +436,7 @@ impl Shim {
     /// # Safety
     /// It is from `port_receive`, and not one that was offered.
     pub unsafe fn port_free(&self, port: &Port, address: usize) {
-        let _turn = self.turn();
+        let _guard = self.lock();
         // SAFETY: by contract.
         unsafe { (self.functions.port_free)(port.0, address as Memory) };
     }
@@ -450,7 +450,7 @@ impl Shim {
     /// Broadcasts symmetric memory from a process to all others. Blocks.
     ///
     /// # Safety
-    /// So much memory of `symmetric`, which nobody else uses meanwhile.
+    /// `memory` has `bytes` bytes of `symmetric`, which no other call uses meanwhile.
     pub unsafe fn broadcast(&self, memory: *mut u8, bytes: usize, root: u32) {
         // SAFETY: collective calls in the same order, and by contract.
         unsafe { (self.functions.broadcast)(self.elan, memory.cast(), bytes, root) };

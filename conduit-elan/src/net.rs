@@ -114,7 +114,7 @@ impl Network for Net {
             return 0;
         }
         let mut count = 0;
-        for (channel, done) in link.pending.land(&link.shim, &link.port) {
+        for (channel, done) in link.pending.reap(&link.shim, &link.port) {
             count += usize::from(self.complete(channel, done, upcalls));
         }
         self.rma.advance_transfers();
@@ -161,7 +161,7 @@ impl SendBuffers for Net {
     fn send_reserved(&self, peer: JobRank, class: Class, buffer: SendBuffer, bytes: usize) -> Result<(), Busy> {
         let (messages, link) = (&self.messages, self.link());
         if is_short(link, bytes) {
-            // SAFETY: the client has written so many bytes of the buffer.
+            // SAFETY: the client has written as many bytes of the buffer.
             let message = unsafe { std::slice::from_raw_parts(buffer.0, bytes) };
             messages.send(link, peer, class, &[message])?;
             self.release(buffer);

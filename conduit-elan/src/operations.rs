@@ -66,13 +66,13 @@ impl PendingOperations {
 
     /// Asks some events, the oldest first, and takes what is complete. Nothing if another thread
     /// does.
-    pub fn land(&self, shim: &Shim, port: &Port) -> Reaped {
-        let mut landed = Reaped::new();
+    pub fn reap(&self, shim: &Shim, port: &Port) -> Reaped {
+        let mut reaped = Reaped::new();
         if self.count.load(Ordering::Relaxed) == 0 {
-            return landed;
+            return reaped;
         }
         let Ok(mut all) = self.all.try_lock() else {
-            return landed;
+            return reaped;
         };
         for _ in 0..all.len().min(ASKED) {
             let Some(PendingOperation { event, channel, done }) = all.pop_front() else {
@@ -83,11 +83,11 @@ impl PendingOperations {
                 _ => shim.poll(event),
             };
             match state {
-                Ok(()) => landed.push((channel, done)),
+                Ok(()) => reaped.push((channel, done)),
                 Err(event) => all.push_back(PendingOperation { event, channel, done }),
             }
         }
         self.count.store(all.len() as u32, Ordering::Relaxed);
-        landed
+        reaped
     }
 }

@@ -38,7 +38,7 @@ pub struct OneSided {
 }
 
 impl OneSided {
-    /// Nothing is under way, and at most so many operations of the client may be.
+    /// Nothing is under way, and at most `most_operations` operations of the client may be.
     pub fn new(link: Link, channels: Channels, most_operations: u32) -> Self {
         Self {
             channels,
@@ -67,7 +67,7 @@ impl OneSided {
         started
     }
 
-    /// One is complete.
+    /// Counts a completed operation.
     #[inline]
     pub fn end_operation(&self) {
         self.operations.fetch_sub(1, Ordering::Relaxed);

@@ -76,7 +76,7 @@ fn barrier_name() -> String {
 }
 
 /// Memory into which counts of peers are read. The error is a message without a full stop.
-fn landing(shim: &Shim) -> Result<NonNull<u8>, String> {
+fn answers(shim: &Shim) -> Result<NonNull<u8>, String> {
     let bytes = shim.info.size as usize * COUNTS;
     let memory = shim.alloc(bytes);
     let memory = memory.ok_or("libelan's memory (LIBELAN_ALLOC_SIZE) has no room for credits")?;
@@ -241,10 +241,10 @@ impl Opening<'_> {
             ));
         };
         let counts = counts.ok_or_else(|| none("credits"))?;
-        let landing = landing(shim)?;
+        let answers = answers(shim)?;
         let (buffers, [for_requests, for_replies]) = Buffers::new(buffers(shim, settings.buffers)?);
         // SAFETY: as much memory, zero, which lives as long as the shim.
-        let credits = unsafe { Credits::new(size, agreed.credits, (counts.0.as_ptr(), counts.1), landing.as_ptr()) };
+        let credits = unsafe { Credits::new(size, agreed.credits, (counts.0.as_ptr(), counts.1), answers.as_ptr()) };
         let start = |memory: Option<_>| {
             let is_slow = barrier_name().eq_ignore_ascii_case("ELANSLOW");
             // SAFETY: as much memory, zero, which lives as long as the shim.

@@ -6,11 +6,11 @@
 
 use crate::ffi::Extent;
 use crate::operations::CompletionAction;
-use crate::posts::PeerState;
 use crate::rma::OneSided;
 use crate::settings::Flavour;
 use gasnet_conduit::atomic_codes::{self as codes, fetch, DBL, FLT, I32, I64, U64};
 use gasnet_conduit::{Atomic, Atomics, Busy};
+use gasnet_conduit_util::peer_states::PeerState;
 use gasnet_gni_abi::amo::{first, second, NO_FETCH, SHORT};
 
 /// A command of the NIC.
@@ -107,7 +107,7 @@ impl Atomics for OneSided {
 
     fn atomic(&self, atomic: &Atomic) -> Result<(), Busy> {
         let (posts, peer) = (&self.posts, atomic.target.peer);
-        if posts.peer_state(peer) != PeerState::Present {
+        if posts.peers.states.state(peer) != PeerState::Present {
             return Err(Busy);
         }
         let Atomic { dt, op, operands, .. } = *atomic;

@@ -91,7 +91,7 @@ impl Rounds {
 
     /// See [`gasnet_conduit::Barrier::enter`].
     pub fn enter(&self, posts: &Posts, region: &Region, words: [u64; 2]) -> Result<(), Busy> {
-        if posts.is_stopped() {
+        if posts.peers.states.is_stopped() {
             return Err(Busy);
         }
         let mut state = lock(&self.state);

@@ -167,8 +167,8 @@ pub struct Am {
     rendezvous_depth: usize,
     long_depth: usize,
     pub reply_buffers: ReplyBuffers,
-    /// Free landings for replies, and for requests.
-    landings: [Vec<u16>; 2],
+    /// Free rendezvous buffers for replies, and for requests.
+    rendezvous_buffers: [Vec<u16>; 2],
     next_space: usize,
     /// Requests of a peer that are fetched before it gets space.
     fetches_before: usize,
@@ -202,7 +202,7 @@ impl Am {
             rendezvous_depth,
             long_depth: settings.long_depth,
             reply_buffers: ReplyBuffers::default(),
-            landings: [slots(0..REPLY_BUFFERS), slots(REPLY_BUFFERS..layout.landing_count)],
+            rendezvous_buffers: [slots(0..REPLY_BUFFERS), slots(REPLY_BUFFERS..layout.rendezvous_count)],
             next_space: 0,
             fetches_before: if layout.space_count >= size as usize { 1 } else { 16 },
             replies: VecDeque::new(),
@@ -226,7 +226,7 @@ impl Am {
         ranks.filter_map(|(rank, peer)| peer.as_ref().map(|_| rank)).collect()
     }
 
-    /// Reserves the resources of a request of so many bytes. None: one is short.
+    /// Reserves the resources of a request of `bytes` bytes. None: one is not free.
     #[inline]
     pub fn reserve(&mut self, rank: JobRank, bytes: usize, is_long: bool) -> Option<SendReservation> {
         let (layout, long_depth, rendezvous_depth) = (self.layout, self.long_depth, self.rendezvous_depth);

@@ -27,7 +27,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// No segments, of which so many bytes may be registered.
+    /// No segments yet. At most `max_bytes` bytes may be registered.
     pub fn new(settings: &Settings, max_bytes: usize) -> Self {
         Self {
             own: SlotTable::default(),

@@ -43,7 +43,7 @@ impl Network for Net {
     }
 
     fn stop(&self, how: Stop) {
-        if self.posts().stop() || how == Stop::Signal {
+        if self.posts().peers.states.stop() || how == Stop::Signal {
             return;
         }
         let contacts = self.messages.am.lock().contacts();

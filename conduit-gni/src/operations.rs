@@ -17,7 +17,7 @@ pub enum CompletionAction {
     Reply(Option<Bounce>),
     /// Credits were returned to the peer.
     CreditsReturned,
-    /// A message that waits in its sender is in a landing: the first part, or all of it.
+    /// A message that waits in its sender is in a buffer: the first part, or all of it.
     Fetched { fetch: Fetch, is_all: bool },
     /// A put of which only local completion is reported, and which used its source in place.
     Source(Cookie),

@@ -8,7 +8,7 @@ use crate::wire::Kind;
 use gasnet_conduit::JobRank;
 use gasnet_conduit_util::pending_queue::PendingQueue;
 use gasnet_gni_abi as abi;
-use gasnet_sys::atomic::{AtomicBool, AtomicUsize, Ordering};
+use gasnet_sys::atomic::{AtomicUsize, Ordering};
 use std::cell::Cell;
 
 pub type Domain = ffi::Domain<CompletionAction>;
@@ -27,16 +27,6 @@ pub struct Refused {
     event: Option<u32>,
 }
 
-/// State of a peer for a sender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PeerState {
-    Present,
-    /// Messages to the peer are dropped.
-    Stopped,
-    /// The peer is lost, or this conduit has stopped.
-    Lost,
-}
-
 /// The domains of a process, their buffers, and the way to its peers.
 pub struct Posts {
     /// The processes of the job.
@@ -46,7 +36,6 @@ pub struct Posts {
     /// Posts that wait for room.
     pub refused: PendingQueue<Refused>,
     threads_per_domain: usize,
-    is_stopped: AtomicBool,
     // Last: all of the above is registered with them.
     pub domains: Box<[Domain]>,
 }
@@ -59,7 +48,6 @@ impl Posts {
             buffers,
             refused: PendingQueue::default(),
             threads_per_domain,
-            is_stopped: AtomicBool::new(false),
             domains: domains.into(),
         }
     }
@@ -109,32 +97,6 @@ impl Posts {
             domain,
             queue: self.domains[domain].try_lock()?,
         })
-    }
-
-    /// Whether the conduit was stopped.
-    #[inline]
-    pub fn is_stopped(&self) -> bool {
-        self.is_stopped.load(Ordering::Relaxed)
-    }
-
-    /// Stops the conduit. Returns whether it was stopped before.
-    pub fn stop(&self) -> bool {
-        self.is_stopped.swap(true, Ordering::AcqRel)
-    }
-
-    /// State of a peer, for a message to it.
-    #[inline]
-    pub fn peer_state(&self, peer: JobRank) -> PeerState {
-        let states = &self.peers.states;
-        if self.is_stopped() {
-            PeerState::Lost
-        } else if states.is_present(peer) {
-            PeerState::Present
-        } else if states.has_stopped(peer) {
-            PeerState::Stopped
-        } else {
-            PeerState::Lost
-        }
     }
 
     /// Posts again what found no room.

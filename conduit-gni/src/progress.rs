@@ -44,7 +44,7 @@ impl Net {
     /// See [`gasnet_conduit::Network::poll`].
     pub fn poll_all(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         let (posts, messages, receiver) = (self.posts(), &self.messages, &self.receiver);
-        if posts.is_stopped() {
+        if posts.peers.states.is_stopped() {
             return 0;
         }
         let mut count = 0;

@@ -10,12 +10,13 @@ use crate::buffers::{give, Bounce, Bounces};
 use crate::carrier::{Carrier, Current, QueuedMessage};
 use crate::credits::SendReservation;
 use crate::net::Net;
-use crate::posts::{PeerState, PostDescriptor, Posts, FIRST};
+use crate::posts::{PostDescriptor, Posts, FIRST};
 use crate::send::{Messages, Packet, Parts, ReplyRoom};
 use crate::settings::Flavour;
 use crate::transfers::{copy, PutKind};
 use crate::wire::Kind;
 use gasnet_conduit::{Busy, Class, Completion, JobRank, LocalCompletion, Put, PutNotify, SendBuffer, SourceUse};
+use gasnet_conduit_util::peer_states::PeerState;
 use gasnet_conduit_util::report::Report;
 
 /// Resources of a message, taken before its payload is posted.
@@ -75,7 +76,7 @@ impl PutNotify for Net {
         let (posts, packet) = (&rma.posts, Parts::new(parts));
         // SAFETY: the client gives up what `reserve` has given it. If busy, it is not released.
         let filled = reserved.map(|buffer| unsafe { Bounces::reserved(buffer) });
-        if posts.peer_state(put.to.peer) != PeerState::Present {
+        if posts.peers.states.state(put.to.peer) != PeerState::Present {
             return Err(Busy);
         }
         let room = messages.room(posts, put.to.peer, class, packet.bytes)?;

@@ -245,7 +245,7 @@ impl Messages {
                 (layout.units - unit) * layout.unit_bytes - FRONT,
             ),
             Place::Slot(_) => (region.word(offset), layout.slot_bytes - FRONT),
-            Place::Landing(_) => (region.word(offset + HEAD), layout.slot_bytes - FRONT),
+            Place::RendezvousBuffer(_) => (region.word(offset + HEAD), layout.slot_bytes - FRONT),
         };
         let fits = |head: &Head| head.bytes <= room && head.bytes <= self.max_packet && head.slot < layout.slot_count;
         let Some(head) = Head::decode(word.load(Ordering::Acquire)).filter(fits) else {
@@ -257,7 +257,7 @@ impl Messages {
         let packet = unsafe { region.packet(offset, head.bytes) };
         let has_replied = match place {
             Place::Unit(index)
-            | Place::Landing(Fetch {
+            | Place::RendezvousBuffer(Fetch {
                 class: Class::Request,
                 index,
                 ..
@@ -265,7 +265,7 @@ impl Messages {
                 let current = self.as_current(source, index, head.slot);
                 current.deliver(|| upcalls.packet(source, Class::Request, packet))
             }
-            Place::Slot(_) | Place::Landing(_) => {
+            Place::Slot(_) | Place::RendezvousBuffer(_) => {
                 upcalls.packet(source, Class::Reply, packet);
                 false
             }
@@ -277,7 +277,7 @@ impl Messages {
         })
     }
 
-    /// Fetches messages that wait in their senders, as far as there are landings and posts.
+    /// Fetches messages that wait in their senders, as far as there are buffers and posts.
     pub fn fetch(&self, posts: &Posts, scope: PollScope) {
         let classes: &[Class] = match scope {
             PollScope::All => &[Class::Reply, Class::Request],
@@ -288,17 +288,17 @@ impl Messages {
         }
     }
 
-    /// Fetches a message. False: none waits, or there is no landing or post.
+    /// Fetches a message. False: none waits, or there is no buffer or post.
     fn fetch_next(&self, posts: &Posts, class: Class) -> bool {
         let mut am = self.am.lock();
         if !am.is_waiting(class) {
             return false;
         }
-        let Some(landing) = am.take_landing(class) else {
+        let Some(buffer) = am.take_rendezvous_buffer(class) else {
             return false;
         };
         let Some(mut post) = posts.lock(FIRST).take() else {
-            am.give_landing(landing);
+            am.release_rendezvous_buffer(buffer);
             return false;
         };
         let Some((source, index)) = am.next_waiting(class) else {
@@ -309,7 +309,7 @@ impl Messages {
         }
         drop(am);
         post.peer = source;
-        let fetch = Fetch { class, index, landing };
+        let fetch = Fetch { class, index, buffer };
         self.post_fetch(posts, post, fetch, 0..self.first_fetch());
         true
     }
@@ -327,7 +327,9 @@ impl Messages {
             Class::Reply => layout.reply_buffer(fetch.index),
         };
         let extent = Extent {
-            local: self.region.local(layout.landing(fetch.landing) + HEAD + range.start),
+            local: self
+                .region
+                .local(layout.rendezvous_buffer(fetch.buffer) + HEAD + range.start),
             remote: posts.peers.in_region(post.peer, from + HEAD + range.start),
             bytes: range.len(),
         };
@@ -339,7 +341,7 @@ impl Messages {
         post.transfer(kind, abi::GNI_CQMODE_GLOBAL_EVENT, extent);
         let is_all = range.start > 0 || range.end == layout.slot_bytes - HEAD;
         post.done = CompletionAction::Fetched { fetch, is_all };
-        // SAFETY: the landing is this message's.
+        // SAFETY: the buffer is this message's.
         unsafe { posts.lock(FIRST).post(post, None) };
     }
 
@@ -351,12 +353,12 @@ impl Messages {
         fetch: Fetch,
         is_all: bool,
     ) -> Option<PostDescriptor> {
-        let (source, offset) = (post.peer, self.region.layout.landing(fetch.landing));
+        let (source, offset) = (post.peer, self.region.layout.rendezvous_buffer(fetch.buffer));
         let word = self.region.word(offset + HEAD).load(Ordering::Acquire);
         let Some(head) = Head::decode(word).filter(|head| head.bytes <= self.max_packet) else {
             let why = "a malformed message was fetched".to_owned();
             posts.peers.states.lose(source, why);
-            self.am.lock().give_landing(fetch.landing);
+            self.am.lock().release_rendezvous_buffer(fetch.buffer);
             return Some(post);
         };
         let (first, all) = (self.first_fetch(), (FRONT - HEAD + head.bytes).next_multiple_of(4));
@@ -364,7 +366,7 @@ impl Messages {
             self.post_fetch(posts, post, fetch, first..all);
             return None;
         }
-        let place = Place::Landing(fetch);
+        let place = Place::RendezvousBuffer(fetch);
         self.queue(&mut self.am.lock(), Arrival { source, place });
         if fetch.class == Class::Request {
             return Some(post);

@@ -7,7 +7,7 @@
 //! | rounds | words of leaders in barriers |
 //! | slots | own requests under way, each with its reply's place |
 //! | reply buffers | replies that are not the first to their request, until they are fetched |
-//! | landings | requests and such replies that are fetched from their senders |
+//! | rendezvous buffers | requests and such replies that are fetched from their senders |
 //! | spaces | requests that peers write |
 
 use crate::ffi::{Arrivals, Code, Domain, Local};
@@ -25,7 +25,7 @@ pub const FRONT: usize = 16;
 pub const HEAD: usize = 8;
 /// Bytes of the words of a process.
 const WORDS: usize = 32;
-/// Replies that may wait in reply buffers, and landings for those of peers.
+/// Replies that may wait in reply buffers, and rendezvous buffers for those of peers.
 pub const REPLY_BUFFERS: usize = 4;
 /// Bytes of a round's place.
 pub const ROUND: usize = 64;
@@ -50,24 +50,24 @@ pub enum Word {
 pub struct Layout {
     rounds: usize,
     slots: usize,
-    /// Bytes of a slot, or of a landing.
+    /// Bytes of a slot, or of a buffer.
     pub slot_bytes: usize,
     reply_buffers: usize,
-    landings: usize,
+    rendezvous_buffers: usize,
     spaces: usize,
     /// Bytes and number of the units of a space.
     pub unit_bytes: usize,
     pub units: usize,
-    /// Numbers of slots, landings and spaces.
+    /// Numbers of slots, rendezvous buffers and spaces.
     pub slot_count: usize,
-    pub landing_count: usize,
+    pub rendezvous_count: usize,
     pub space_count: usize,
     /// Bytes of the region.
     pub bytes: usize,
 }
 
 impl Layout {
-    /// For a job of so many processes, of which `eager` may get space.
+    /// For a job of `size` processes, of which `eager` may get space.
     pub fn new(settings: &Settings, size: u32, eager: usize) -> Self {
         let slot_bytes = (FRONT + settings.max_packet).next_multiple_of(64);
         let units = settings.depth.min(MOST_UNITS);
@@ -77,20 +77,20 @@ impl Layout {
         let rounds = (WORDS * size as usize).next_multiple_of(64);
         let slots = rounds + ROUND * ROUNDS;
         let reply_buffers = slots + slot_bytes * settings.total_depth;
-        let landings = reply_buffers + slot_bytes * REPLY_BUFFERS;
-        let landing_count = REPLY_BUFFERS + settings.fetches;
-        let spaces = landings + slot_bytes * landing_count;
+        let rendezvous_buffers = reply_buffers + slot_bytes * REPLY_BUFFERS;
+        let rendezvous_count = REPLY_BUFFERS + settings.fetches;
+        let spaces = rendezvous_buffers + slot_bytes * rendezvous_count;
         Self {
             rounds,
             slots,
             slot_bytes,
             reply_buffers,
-            landings,
+            rendezvous_buffers,
             spaces,
             unit_bytes,
             units,
             slot_count: settings.total_depth,
-            landing_count,
+            rendezvous_count,
             space_count: eager,
             bytes: spaces + unit_bytes * units * eager,
         }
@@ -118,10 +118,10 @@ impl Layout {
         self.reply_buffers + self.slot_bytes * index
     }
 
-    /// A landing. The first [`REPLY_BUFFERS`] are for replies.
+    /// A rendezvous buffer. The first [`REPLY_BUFFERS`] are for replies.
     #[inline]
-    pub fn landing(&self, index: usize) -> usize {
-        self.landings + self.slot_bytes * index
+    pub fn rendezvous_buffer(&self, index: usize) -> usize {
+        self.rendezvous_buffers + self.slot_bytes * index
     }
 
     /// A unit of a space.

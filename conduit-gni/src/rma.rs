@@ -14,10 +14,11 @@ use crate::buffers::{give, Bounce};
 use crate::ffi::{Extent, Local, INLINE};
 use crate::memory::Memory;
 use crate::operations::CompletionAction;
-use crate::posts::{DomainGuard, PeerState, PostDescriptor, Posts};
+use crate::posts::{DomainGuard, PostDescriptor, Posts};
 use crate::settings::{Flavour, Settings};
 use crate::transfers::{copy, widened, PutKind, Transfer, MOST, WORD};
 use gasnet_conduit::{Busy, Get, LocalCompletion, Put, Rma, SourceUse};
+use gasnet_conduit_util::peer_states::PeerState;
 use gasnet_conduit_util::pending_queue::PendingQueue;
 use gasnet_gni_abi as abi;
 
@@ -147,7 +148,7 @@ impl OneSided {
         domain: usize,
         kind: PutKind,
     ) -> Result<LocalCompletion, Busy> {
-        if self.posts.peer_state(put.to.peer) != PeerState::Present {
+        if self.posts.peers.states.state(put.to.peer) != PeerState::Present {
             return Err(Busy);
         }
         let was_filled = filled.is_some();
@@ -211,7 +212,7 @@ impl OneSided {
     /// Starts a get.
     #[inline]
     fn start_get(&self, get: &Get, domain: usize) -> Result<(), Busy> {
-        if self.posts.peer_state(get.from.peer) != PeerState::Present {
+        if self.posts.peers.states.state(get.from.peer) != PeerState::Present {
             return Err(Busy);
         }
         let buffers = &self.posts.buffers;

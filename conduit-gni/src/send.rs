@@ -5,11 +5,12 @@ use crate::carrier::{Current, QueuedMessage};
 use crate::credits::{Am, RequestPath, SendReservation};
 use crate::ffi::{SyncFlag, INLINE};
 use crate::operations::CompletionAction;
-use crate::posts::{DomainGuard, PeerState, PostDescriptor, Posts, FIRST, MESSAGE};
+use crate::posts::{DomainGuard, PostDescriptor, Posts, FIRST, MESSAGE};
 use crate::region::{Region, FRONT, HEAD};
 use crate::settings::Settings;
 use crate::wire::{Head, Kind};
 use gasnet_conduit::{Busy, Class, JobRank};
+use gasnet_conduit_util::peer_states::PeerState;
 use gasnet_conduit_util::pending_queue::PendingQueue;
 use gasnet_sys::atomic::Ordering;
 use gasnet_sys::maybe_locked::MaybeLocked;
@@ -35,7 +36,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// The same with a payload of so many parts.
+    /// The same with a payload of `payload` parts.
     #[inline]
     pub fn with_payload(self, payload: usize) -> Self {
         Self { payload, ..self }
@@ -109,7 +110,7 @@ pub struct ReplyRoom {
 }
 
 impl ReplyRoom {
-    /// Takes the resources of a reply of so many bytes.
+    /// Takes the resources of a reply of `bytes` bytes.
     #[inline]
     pub fn take(queue: &mut DomainGuard<'_>, bytes: usize) -> Result<Self, Busy> {
         let Some(post) = queue.take() else { return Err(Busy) };
@@ -171,7 +172,7 @@ impl Messages {
 
     /// See [`gasnet_conduit::Network::send`].
     pub fn send(&self, posts: &Posts, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
-        match posts.peer_state(peer) {
+        match posts.peers.states.state(peer) {
             PeerState::Present => {}
             PeerState::Stopped => return Ok(()),
             PeerState::Lost => return Err(Busy),
@@ -333,7 +334,7 @@ impl Messages {
 
     /// Sends a packet in a buffer that the client has filled.
     pub fn send_reserved(&self, posts: &Posts, peer: JobRank, class: Class, mut filled: Filled) -> Result<(), Busy> {
-        match posts.peer_state(peer) {
+        match posts.peers.states.state(peer) {
             PeerState::Present => {}
             PeerState::Stopped => {
                 filled.bounce.release();

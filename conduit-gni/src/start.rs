@@ -48,7 +48,7 @@ pub fn can_start() -> Result<(), String> {
     credentials(functions).map(|_| ())
 }
 
-/// Those of this process.
+/// Credentials of this process.
 fn credentials(functions: &Functions) -> Result<Credentials, String> {
     Credentials::find(
         |name| std::env::var(name).ok(),
@@ -301,12 +301,12 @@ fn probe_memory(info: &StartInfo<'_>, domain: &Domain, share: u64, reports: Opti
 /// `GASNET_GNI_AM_MEMORY_REPORT`.
 fn report(layout: &Layout, rank: JobRank) {
     print_line(format_args!(
-        "GASNet: gni: rank {rank}: {} bytes for Active Messages: {} own requests of {} bytes, {} landings, {} peers \
-         with space of {} units of {} bytes",
+        "GASNet: gni: rank {rank}: {} bytes for Active Messages: {} own requests of {} bytes, {} rendezvous buffers, \
+         {} peers with space of {} units of {} bytes",
         layout.bytes,
         layout.slot_count,
         layout.slot_bytes,
-        layout.landing_count,
+        layout.rendezvous_count,
         layout.space_count,
         layout.units,
         layout.unit_bytes

@@ -273,7 +273,7 @@ pub fn widened(address: usize, bytes: usize) -> (usize, usize) {
 /// Copies the source of a put.
 ///
 /// # Safety
-/// Both are so many bytes long, and do not overlap.
+/// Both are `bytes` bytes long, and do not overlap.
 #[inline]
 pub unsafe fn copy(from: usize, to: usize, bytes: usize) {
     // SAFETY: by contract.

@@ -93,7 +93,8 @@ mod plans {
         requests_are_always_fetched: "", "GASNET_GNI_AM_RVOUS_CUTOVER=1",
             "packets notification send_buffers operations::over_ugni::before";
         requests_are_fetched_late: "late reorder delay=50", "GASNET_GNI_AM_RVOUS_CUTOVER=1", "packets notification";
-        few_landings: "reorder", "GASNET_GNI_AM_RVOUS_CUTOVER=1 GASNET_GNI_AM_RVOUS_BUFFERS=1", "packets notification";
+        few_rendezvous_buffers: "reorder", "GASNET_GNI_AM_RVOUS_CUTOVER=1 GASNET_GNI_AM_RVOUS_BUFFERS=1",
+            "packets notification";
         space_for_one_message: "reorder", "GASNET_NETWORKDEPTH_SPACE=1", "packets::over_ugni";
         space_for_one_peer: "reorder", "GASNET_GNI_AM_EAGER_PEERS=1", "packets notification";
         space_for_nobody: "", "GASNET_GNI_AM_EAGER_PEERS=0", "packets notification";

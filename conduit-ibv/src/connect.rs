@@ -213,7 +213,7 @@ impl Connector {
 
     /// Handles datagrams and time-outs.
     #[cold]
-    pub fn attend(&self, fabric: &Fabric) {
+    pub fn serve_requests(&self, fabric: &Fabric) {
         let Ok(mut inner) = self.inner.try_lock() else {
             return;
         };
@@ -243,7 +243,7 @@ impl Connector {
             && datagram.target == fabric.rank
             && peer.0 < fabric.peers.count()
             && datagram.endpoints.len() == fabric.paths.len();
-        if !is_ours || !fabric.peers.states.is_present(peer) || fabric.is_stopped() {
+        if !is_ours || !fabric.peers.states.is_present(peer) || fabric.peers.states.is_stopped() {
             return;
         }
         let connection = match (fabric.peers.connection(peer), datagram.step) {

@@ -46,7 +46,7 @@ impl<'a> SendReservation<'a> {
 
 impl Peers {
     /// Adds credits that a peer returned, or that of a request that was not sent. False: there were
-    /// not so many requests, and the peer is lost.
+    /// fewer requests, and the peer is lost.
     #[inline]
     pub fn give_back(&self, connection: &Connection, credits: u32) -> bool {
         let given = self.credits.give_back(&connection.credits, credits);

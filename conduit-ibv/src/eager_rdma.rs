@@ -7,8 +7,8 @@
 //! messages which slots are free again ([`Report`]).
 //!
 //! The bytes of a write become visible in any order (InfiniBand specification, volume 1, 9.5). So a
-//! slot begins with a seal over all of it and its number: what does not agree with its seal is not
-//! there yet. The message of a Long is never in a ring.
+//! slot begins with a checksum over all of it and its number: a mismatch means that the
+//! slot is incomplete. The message of a Long is never in a ring.
 //!
 //! A message must not be seen before puts that were complete when it was sent. That is due to the
 //! bus, which keeps the order of a device's writes (PCI Express, strong ordering), and to fences
@@ -37,7 +37,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 const SLOT: usize = 1152;
 /// Slots of a ring, a power of two.
 const SLOTS: u32 = 64;
-/// Bytes before the packet: the seal, and the words of [`SlotHeader`].
+/// Bytes before the packet: the checksum, and the words of [`SlotHeader`].
 const HEAD: usize = 16;
 /// Bytes of a ring.
 pub const BYTES: usize = SLOT * SLOTS as usize;
@@ -67,10 +67,10 @@ impl SlotHeader {
     }
 }
 
-/// The seal of a message: the low byte of its number, its length, and 40 bits of the sum of its
+/// The checksum of a message: the low byte of its number, its length, and 40 bits of the sum of its
 /// number and its words.
 #[inline]
-fn seal(number: u32, bytes: usize, sum: u64) -> u64 {
+fn checksum(number: u32, bytes: usize, sum: u64) -> u64 {
     u64::from(number & 0xff) | (bytes as u64) << 8 | sum & !0xff_ffff
 }
 
@@ -83,8 +83,8 @@ fn add(sum: u64, word: u64) -> u64 {
 }
 
 /// Sums the number of a message and its words, each of which `next` gives by its place. Four sums
-/// side by side take less time. The number is a part of it because a byte of the seal may be seen
-/// before the others: the message that was there before would agree with a new number.
+/// side by side take less time. The number is a part of it because a byte of the checksum
+/// may be seen before the others: the message that was there before would agree with a new number.
 #[inline]
 fn sum(number: u32, words: usize, mut next: impl FnMut(usize) -> u64) -> u64 {
     let mut sums = [0; 4];
@@ -138,13 +138,13 @@ impl Slot {
 
     /// Seals it as the message with this number. Returns the bytes to write.
     #[inline]
-    pub fn seal(&mut self, number: u32, bytes: usize, beside: SlotHeader) -> &[u8] {
+    pub fn complete(&mut self, number: u32, bytes: usize, header: SlotHeader) -> &[u8] {
         let words = Self::length(bytes) / 8;
-        self.0[1].write(beside.encode());
+        self.0[1].write(header.encode());
         let rest = &self.0[1..words];
         // SAFETY: `fill` and the line above have written them.
         let sum = sum(number, rest.len(), |place| unsafe { rest[place].assume_init() });
-        self.0[0].write(seal(number, bytes, sum));
+        self.0[0].write(checksum(number, bytes, sum));
         // SAFETY: as many words were written.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), words * 8) }
     }
@@ -165,14 +165,14 @@ impl Slot {
             word
         });
         // SAFETY: written above: a slot has two words at least.
-        let beside = SlotHeader::decode(unsafe { self.0[1].assume_init() });
-        (seal(number, bytes, sum) == head).then_some((bytes, beside))
+        let header = SlotHeader::decode(unsafe { self.0[1].assume_init() });
+        (checksum(number, bytes, sum) == head).then_some((bytes, header))
     }
 
     /// The packet.
     ///
     /// # Safety
-    /// So many bytes of it were loaded.
+    /// `bytes` bytes of it were loaded.
     #[inline]
     pub unsafe fn packet(&mut self, bytes: usize) -> &mut [u8] {
         // SAFETY: the caller's.
@@ -378,7 +378,7 @@ mod tests {
         let mut slot = Slot::new();
         let (head, tail) = packet.split_at(packet.len() / 3);
         slot.fill(&[head, tail], packet.len());
-        let record = slot.seal(number, packet.len(), SlotHeader { word, taken });
+        let record = slot.complete(number, packet.len(), SlotHeader { word, taken });
         assert!(record.len() <= SLOT && record.len() % 8 == 0);
         let mut words: Vec<u64> = record
             .chunks_exact(8)
@@ -391,9 +391,9 @@ mod tests {
     fn load(words: &[u64], number: u32) -> Option<(Vec<u8>, SlotHeader)> {
         let words: Vec<AtomicU64> = words.iter().map(|word| AtomicU64::new(*word)).collect();
         let mut slot = Slot::new();
-        let (bytes, beside) = slot.load(&words, number)?;
+        let (bytes, header) = slot.load(&words, number)?;
         // SAFETY: loaded.
-        Some((unsafe { slot.packet(bytes) }.to_vec(), beside))
+        Some((unsafe { slot.packet(bytes) }.to_vec(), header))
     }
 
     fn packet(bytes: usize, salt: u8) -> Vec<u8> {
@@ -406,11 +406,11 @@ mod tests {
             let packet = packet(bytes, 3);
             let number = FIRST + 70_000 + bytes as u32;
             let words = written(number, &packet, 0xdead_beef, 77);
-            let beside = SlotHeader {
+            let header = SlotHeader {
                 word: 0xdead_beef,
                 taken: 77,
             };
-            assert_eq!(load(&words, number), Some((packet, beside)));
+            assert_eq!(load(&words, number), Some((packet, header)));
             assert_eq!(load(&words, number + SLOTS), None);
         }
     }

@@ -9,8 +9,7 @@ use crate::rail::Rail;
 use crate::route::Route;
 use crate::send::queue::{QueueGuard, SendQueue};
 use gasnet_conduit::{JobRank, LocalMemory, RemoteMemory};
-use gasnet_sys::atomic::{Mutex, Ordering};
-use std::sync::atomic::AtomicBool;
+use gasnet_sys::atomic::Mutex;
 
 /// All that a work request needs, and what becomes of its queue pair.
 pub struct Fabric {
@@ -26,7 +25,6 @@ pub struct Fabric {
     pub timeout: u8,
     /// Queue pairs that have migrated (peer, path), and had no room for a probe.
     pub unprobed: Mutex<Vec<(JobRank, usize)>>,
-    pub stopped: AtomicBool,
 }
 
 impl Fabric {
@@ -50,16 +48,16 @@ impl Fabric {
     /// The right to post a work request on a route, which may find no room for its completion. None
     /// if there is no room for it.
     #[inline(always)]
-    pub fn turn<'a>(&'a self, route: Route<'a>) -> Option<QueueGuard<'a>> {
-        route.queue.turn(route.ends, &self.rail(&route).room, 1)
+    pub fn lock_queue<'a>(&'a self, route: Route<'a>) -> Option<QueueGuard<'a>> {
+        route.queue.lock(route.xrc_peer, &self.rail(&route).room, 1)
     }
 
     /// The right to post two work requests. None if there is no room for both and their
     /// completions.
     #[inline]
-    pub fn turn_of_two<'a>(&'a self, route: Route<'a>) -> Option<QueueGuard<'a>> {
-        let mut turn = route.queue.turn(route.ends, &self.rail(&route).room, 2)?;
-        turn.take_room_for(2).then_some(turn)
+    pub fn lock_for_two<'a>(&'a self, route: Route<'a>) -> Option<QueueGuard<'a>> {
+        let mut guard = route.queue.lock(route.xrc_peer, &self.rail(&route).room, 2)?;
+        guard.take_room_for(2).then_some(guard)
     }
 
     /// The key of local memory, and the bytes from its address to where another one counts: that of
@@ -69,7 +67,7 @@ impl Fabric {
         own.or_else(|| self.on_demand(memory, rail, is_written))
     }
 
-    /// That of all memory, if the HCA pages on demand.
+    /// Key of all memory, if the HCA pages on demand.
     #[inline]
     pub fn on_demand(&self, memory: &LocalMemory, rail: usize, is_written: bool) -> Option<(u32, usize)> {
         let all = self.rails[rail].on_demand.as_ref()?;
@@ -84,16 +82,5 @@ impl Fabric {
             address: memory.address,
             rkey,
         })
-    }
-
-    /// Whether communication has ended.
-    #[inline]
-    pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
-    }
-
-    /// Ends communication. False if it has ended. Async-signal-safe.
-    pub fn stop(&self) -> bool {
-        !self.stopped.swap(true, Ordering::SeqCst)
     }
 }

@@ -91,8 +91,8 @@ fn ring(mut bytes: &[u8]) {
     let (message, mut changes) = bytes.split_at(length.min(bytes.len()));
     let mut slot = Slot::new();
     slot.fill(&[message], message.len());
-    let beside = SlotHeader { word: 7, taken: 8 };
-    let mut memory = slot.seal(9, message.len(), beside).to_vec();
+    let header = SlotHeader { word: 7, taken: 8 };
+    let mut memory = slot.complete(9, message.len(), header).to_vec();
     memory.resize(eager_rdma::BYTES / 64, 0);
     while !changes.is_empty() {
         let place = number(&mut changes, 2) as usize % memory.len();

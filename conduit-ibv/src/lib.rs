@@ -137,7 +137,7 @@ impl Network for Started {
     fn stop(&self, how: Stop) {
         match how {
             Stop::Orderly => self.net.stop(),
-            Stop::Signal => _ = self.net.fabric().stop(),
+            Stop::Signal => _ = self.net.fabric().peers.states.stop(),
         }
     }
 

@@ -55,11 +55,11 @@ impl Fabric {
             lkey: 0,
         };
         let work = Work::write(&local, Remote { address: 0, rkey: 0 });
-        let Some(mut turn) = self.turn(queue) else {
+        let Some(mut guard) = self.lock_queue(queue) else {
             return false;
         };
         // SAFETY: it has no memory.
-        unsafe { turn.post(work, done) }.is_ok()
+        unsafe { guard.post(work, done) }.is_ok()
     }
 
     /// An HCA has moved a queue pair to its other path.

@@ -40,7 +40,7 @@ impl Net {
     /// Serves connection requests and events of all HCAs, for the connection thread.
     pub fn look_at_everything(&self) {
         let fabric = self.fabric();
-        self.messages().connector.attend(fabric);
+        self.messages().connector.serve_requests(fabric);
         for rail in &fabric.rails {
             fabric.take_events(rail);
         }
@@ -51,7 +51,7 @@ impl Net {
         /// Time for the messages to leave: an HCA drops what a process leaves at its end.
         const DRAIN: Duration = Duration::from_millis(5);
         let fabric = self.fabric();
-        if !fabric.stop() {
+        if fabric.peers.states.stop() {
             return;
         }
         if let Some(record) = &self.record {

@@ -18,13 +18,13 @@ pub enum CompletionAction {
     Gathered(Cookie, Buffer),
     /// A part of a put is reported.
     Put(Cookie, Completion),
-    /// The same, after the buffer of its source is freed.
+    /// A put is reported, and the buffer of its source is free.
     PutCopy(Cookie, Buffer),
     /// A get is reported.
     Get(Cookie),
-    /// The same, after what was read is copied out of the buffer.
+    /// A get is reported, after its bytes are copied out of the buffer.
     GetCopy(Cookie, Buffer),
-    /// The same of an atomic.
+    /// Result of an atomic, copied out of the buffer.
     Atomic(Cookie, Buffer),
     /// The next piece of a long operation is posted, or its end reported.
     Part(Box<Transfer>),

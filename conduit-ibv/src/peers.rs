@@ -58,11 +58,11 @@ pub struct QueuePairs {
     /// By path. Those of XRC lead to other peers, too.
     pub queues: Arc<[SendQueue]>,
     /// The peer, as work requests need it.
-    pub ends: XrcPeer,
+    pub xrc_peer: XrcPeer,
     /// The path of everything that is small.
     pub home: usize,
     /// The queue pairs that receive from the peer, by path, as [`pair_name`] names them; else 0.
-    pub receivers: [u32; MOST_PATHS],
+    pub receive_pairs: [u32; MOST_PATHS],
 }
 
 /// The name of a queue pair among those of all HCAs. A number has 24 bits; that of a pair which
@@ -173,7 +173,7 @@ impl Connection {
     /// The peer.
     #[inline]
     pub fn peer(&self) -> JobRank {
-        self.pairs.ends.peer
+        self.pairs.xrc_peer.peer
     }
 
     /// The queue for an operation of `bytes` bytes.
@@ -191,19 +191,19 @@ impl Connection {
     /// Whether a queue pair receives from the peer.
     #[inline]
     pub fn receives_by(&self, pair: u32) -> bool {
-        self.pairs.receivers[0] == pair || self.pairs.receivers[1..].contains(&pair)
+        self.pairs.receive_pairs[0] == pair || self.pairs.receive_pairs[1..].contains(&pair)
     }
 
     /// That of a path.
     #[inline]
     pub fn route(&self, path: usize) -> Route<'_> {
-        Route::new(&self.pairs.queues[path], &self.pairs.ends)
+        Route::new(&self.pairs.queues[path], &self.pairs.xrc_peer)
     }
 
     /// Whether anything was sent, put or got.
     pub fn is_used(&self) -> bool {
-        let QueuePairs { queues, ends, .. } = &self.pairs;
-        ends.is_used() || !ends.is_for_xrc() && queues.iter().any(SendQueue::is_used)
+        let QueuePairs { queues, xrc_peer, .. } = &self.pairs;
+        xrc_peer.is_used() || !xrc_peer.is_for_xrc() && queues.iter().any(SendQueue::is_used)
     }
 
     /// The peer offers a packet. False: it has no buffers for more than `most`.
@@ -235,9 +235,9 @@ pub mod tests {
         for peer in [1, 2].map(JobRank) {
             let pairs = QueuePairs {
                 queues: Arc::new([]),
-                ends: XrcPeer::new(peer),
+                xrc_peer: XrcPeer::new(peer),
                 home: 0,
-                receivers: [peer.0 + 7, 0, 0, 0, 0, 0, 0, 0],
+                receive_pairs: [peer.0 + 7, 0, 0, 0, 0, 0, 0, 0],
             };
             peers.connect(peer, pairs);
         }

@@ -11,7 +11,7 @@ use crate::eager_rdma::inbox::Inbox;
 use crate::eager_rdma::Report;
 use crate::operations::CompletionAction;
 use crate::peers::{pair_name, Connection};
-use crate::progress::completions::{Arrived, Event, Taken};
+use crate::progress::completions::{Arrived, Event, Polled};
 use crate::rail::{Batch, Rail};
 use crate::receive::deliver::{deliver, Deferred};
 use crate::receive::fetch::Fetches;
@@ -37,20 +37,20 @@ pub struct Progress {
     /// Rings into which peers write small messages.
     inbox: Inbox,
     /// Whether all peers are connected, so that none asks any more.
-    is_complete: bool,
+    all_connected: bool,
     /// Whether datagrams may have arrived: the next poll looks.
-    may_be_asked: AtomicBool,
+    may_have_requests: AtomicBool,
 }
 
 impl Progress {
     /// Nothing has arrived.
-    pub fn new(inbox: Inbox, is_complete: bool) -> Self {
+    pub fn new(inbox: Inbox, all_connected: bool) -> Self {
         Self {
             deferred: Deferred::default(),
             fetches: Fetches::default(),
             inbox,
-            is_complete,
-            may_be_asked: AtomicBool::new(true),
+            all_connected,
+            may_have_requests: AtomicBool::new(true),
         }
     }
 
@@ -58,7 +58,7 @@ impl Progress {
     pub fn poll(&self, operations: &Operations, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         let messages = &operations.messages;
         let fabric = &messages.fabric;
-        if fabric.is_stopped() {
+        if fabric.peers.states.is_stopped() {
             return 0;
         }
         let mut delivered = 0;
@@ -78,7 +78,7 @@ impl Progress {
             delivered += self.fetches.poll(messages, scope, upcalls);
         }
         if fabric.peers.has_work() {
-            settle(messages, upcalls);
+            return_credits(messages, upcalls);
         }
         delivered
     }
@@ -108,16 +108,16 @@ impl Progress {
             self.look(messages, rail, polls);
             return 0;
         }
-        let mut taken = Taken {
+        let mut polled = Polled {
             events: Batch::new(),
             sent: 0,
         };
         for completion in completions {
-            fabric.take(rail, completion, &mut taken);
+            fabric.take(rail, completion, &mut polled);
         }
         drop(reader);
-        if taken.sent > 0 {
-            rail.room.give_back(taken.sent);
+        if polled.sent > 0 {
+            rail.room.give_back(polled.sent);
         }
         self.look(messages, rail, polls);
         let mut poll = Poll {
@@ -126,15 +126,15 @@ impl Progress {
             scope,
             upcalls,
         };
-        poll.handle(rail, &mut taken.events)
+        poll.handle(rail, &mut polled.events)
     }
 
     /// Now and then looks at what is rare.
     #[inline]
     fn look(&self, messages: &Messages, rail: &Rail, polls: u32) {
-        if !self.is_complete && self.should_attend(&messages.connector, polls) {
-            self.may_be_asked.store(false, Ordering::Relaxed);
-            messages.connector.attend(&messages.fabric);
+        if !self.all_connected && self.should_serve(&messages.connector, polls) {
+            self.may_have_requests.store(false, Ordering::Relaxed);
+            messages.connector.serve_requests(&messages.fabric);
         }
         if polls % EVENT_POLLS == 0 {
             messages.fabric.take_events(rail);
@@ -142,12 +142,12 @@ impl Progress {
     }
 
     /// Whether a poll looks at datagrams.
-    fn should_attend(&self, connector: &Connector, polls: u32) -> bool {
+    fn should_serve(&self, connector: &Connector, polls: u32) -> bool {
         if connector.is_left_to_thread() {
             return false;
         }
         let alone = !connector.has_channel();
-        connector.is_busy() || alone && (polls % DATAGRAM_POLLS == 0 || self.may_be_asked.load(Ordering::Relaxed))
+        connector.is_busy() || alone && (polls % DATAGRAM_POLLS == 0 || self.may_have_requests.load(Ordering::Relaxed))
     }
 
     /// Before a thread sleeps. False if there is something to do, which the next poll does.
@@ -162,18 +162,18 @@ impl Progress {
         if !fabric.rails.iter().all(Rail::arm) {
             return false;
         }
-        if self.is_complete {
+        if self.all_connected {
             return true;
         }
         // Before it sleeps, a thread has looked once since they were armed.
-        let has_looked = !self.may_be_asked.swap(true, Ordering::Relaxed);
+        let has_looked = !self.may_have_requests.swap(true, Ordering::Relaxed);
         connector.arm() && has_looked
     }
 }
 
 /// Returns credits, and reports losses and a failure.
 #[cold]
-fn settle(messages: &Messages, upcalls: &mut dyn Upcalls) {
+fn return_credits(messages: &Messages, upcalls: &mut dyn Upcalls) {
     let peers = &messages.fabric.peers;
     for peer in peers.take_owing() {
         messages.return_credits(peer);

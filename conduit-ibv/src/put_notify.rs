@@ -104,20 +104,20 @@ impl Operations {
         let Ok(message) = messages.message(reservation.class, parts, &mut room) else {
             return Err(done);
         };
-        let Some(mut turn) = fabric.turn_of_two(queue) else {
+        let Some(mut guard) = fabric.lock_for_two(queue) else {
             message.release();
             return Err(done);
         };
         // SAFETY: the runtime keeps its memory until local completion, and buffers are released
         // then.
-        if let Err((done, why)) = unsafe { turn.post(work, done) } {
-            drop(turn);
+        if let Err((done, why)) = unsafe { guard.post(work, done) } {
+            drop(guard);
             message.release();
             let _ = fabric.refused(queue, "a put", why);
             return Err(done);
         }
-        let sent = fabric.post_message(&mut turn, message, messages.word(reservation));
-        drop(turn);
+        let sent = fabric.post_message(&mut guard, message, messages.word(reservation));
+        drop(guard);
         if let Err(why) = sent {
             // There was room for both, so this is no lack of it.
             let text = format!("{}: sending a message failed: {why}", fabric.name(queue.path));

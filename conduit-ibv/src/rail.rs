@@ -25,7 +25,7 @@ pub const MOST: usize = 24;
 const LEAST_DEPTH: usize = 4;
 const LEAST_SENDS: usize = 4;
 
-/// So many things of a poll.
+/// Items that one poll takes, up to [`MOST`].
 pub type Batch<T> = gasnet_conduit_util::fixed_vec::FixedVec<T, MOST>;
 
 /// An HCA.
@@ -197,8 +197,8 @@ impl Rail {
         Ok(rail)
     }
 
-    /// Counts completions if all send queues together, of so many work requests, may have more of
-    /// them than there is room for.
+    /// Counts completions if all send queues together, of `work_requests`, may have more of them
+    /// than there is room for.
     pub fn limit_sends(&mut self, work_requests: usize) {
         self.room = CompletionRoom::new(self.room.most, work_requests);
     }
@@ -289,7 +289,7 @@ impl Rail {
         Ok(made)
     }
 
-    /// A pair of up to so many work requests, by its name in events. An HCA may refuse queues that
+    /// A pair of up to `depth` work requests, by its name in events. An HCA may refuse queues that
     /// its limits allow: mlx5 counts units of 64 bytes, of which a work request has several, and
     /// its queues are locked memory.
     pub fn longest_pair(&self, depth: usize, name: usize) -> Result<(Pair, usize), Errno> {

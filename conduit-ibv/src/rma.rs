@@ -130,22 +130,22 @@ impl Operations {
         if !self.is_fenced {
             return fabric.post(queue, work, done);
         }
-        let Some(mut turn) = fabric.turn_of_two(queue) else {
+        let Some(mut guard) = fabric.lock_for_two(queue) else {
             done.release();
             return Err(Busy);
         };
         // SAFETY: the runtime keeps its memory until completion, and buffers are released then.
-        let posted = unsafe { turn.post(work, CompletionAction::Nothing) };
+        let posted = unsafe { guard.post(work, CompletionAction::Nothing) };
         if let Err((_, why)) = posted {
-            drop(turn);
+            drop(guard);
             let what = done.name();
             done.release();
             return Err(fabric.refused(queue, what, why));
         }
         let fence = self.fence(queue.path, remote);
         // SAFETY: the scratch memory lives as long as the conduit.
-        let posted = unsafe { turn.post(fence, done) };
-        drop(turn);
+        let posted = unsafe { guard.post(fence, done) };
+        drop(guard);
         if let Err((done, why)) = posted {
             // There was room for both, so this is no lack of it.
             let what = done.name();

@@ -8,19 +8,19 @@ use gasnet_conduit::JobRank;
 #[derive(Clone, Copy)]
 pub struct Route<'a> {
     pub queue: &'a SendQueue,
-    pub ends: &'a XrcPeer,
+    pub xrc_peer: &'a XrcPeer,
 }
 
 impl<'a> Route<'a> {
-    /// The way over a queue to the peer with these ends.
+    /// The way over a queue to a peer.
     #[inline(always)]
-    pub fn new(queue: &'a SendQueue, ends: &'a XrcPeer) -> Self {
-        Self { queue, ends }
+    pub fn new(queue: &'a SendQueue, xrc_peer: &'a XrcPeer) -> Self {
+        Self { queue, xrc_peer }
     }
 
     /// The peer.
     pub fn peer(&self) -> JobRank {
-        self.ends.peer
+        self.xrc_peer.peer
     }
 }
 

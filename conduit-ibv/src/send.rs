@@ -21,6 +21,7 @@ use crate::settings::Settings;
 use crate::wire::{self, Kind};
 use gasnet_conduit::{Busy, Class, JobRank, SendBuffer, SendBuffers};
 use gasnet_conduit_util::parts::length;
+use gasnet_conduit_util::peer_states::PeerState;
 use gasnet_sys::atomic::Ordering;
 
 /// Messages to peers, and all that they need.
@@ -68,26 +69,23 @@ impl Messages {
     #[inline]
     pub fn reach(&self, peer: JobRank) -> Result<Option<&Connection>, Busy> {
         match self.fabric.peers.connection(peer) {
-            Some(connection) if connection.is_established.load(Ordering::Acquire) && self.may_send(peer) => {
+            Some(connection)
+                if connection.is_established.load(Ordering::Acquire)
+                    && self.fabric.peers.states.state(peer) == PeerState::Present =>
+            {
                 Ok(Some(connection))
             }
             _ => self.contact(peer),
         }
     }
 
-    #[inline]
-    fn may_send(&self, peer: JobRank) -> bool {
-        !self.fabric.is_stopped() && self.fabric.peers.states.is_present(peer)
-    }
-
     /// Begins to connect, or says why not.
     #[cold]
     fn contact(&self, peer: JobRank) -> Result<Option<&Connection>, Busy> {
-        if self.fabric.is_stopped() {
-            return Err(Busy);
-        }
-        if self.fabric.peers.states.has_stopped(peer) {
-            return Ok(None);
+        match self.fabric.peers.states.state(peer) {
+            PeerState::Present => {}
+            PeerState::Stopped => return Ok(None),
+            PeerState::Lost => return Err(Busy),
         }
         self.connector.connect(&self.fabric, peer);
         // A connection to itself is ready at once.
@@ -105,7 +103,7 @@ impl Messages {
         }
     }
 
-    /// The word beside a packet.
+    /// The word header a packet.
     #[inline]
     pub fn word(&self, reservation: &SendReservation<'_>) -> u32 {
         wire::encode(Kind::Packet(reservation.class), self.fabric.rank, reservation.credits)
@@ -157,18 +155,18 @@ impl Messages {
             Slot::inside(buffer.insert(taken.ok_or(Busy)?))
         };
         slot.fill(parts, bytes);
-        let turn = self.fabric.turn(queue);
-        let Some((mut turn, (number, remote))) = turn.and_then(|turn| Some((turn, rings.next()?))) else {
+        let guard = self.fabric.lock_queue(queue);
+        let Some((mut guard, (number, remote))) = guard.and_then(|guard| Some((guard, rings.next()?))) else {
             if let Some(buffer) = buffer {
                 buffer.release();
             }
             return self.assemble_and_send(reservation, parts);
         };
-        let beside = SlotHeader {
+        let header = SlotHeader {
             word: self.word(reservation),
             taken: rings.taken(),
         };
-        let record = slot.seal(number, bytes, beside);
+        let record = slot.complete(number, bytes, header);
         let mut local = Local {
             address: record.as_ptr() as usize,
             bytes: record.len(),
@@ -184,13 +182,13 @@ impl Messages {
         };
         // SAFETY: inline bytes are read before this returns, and the buffer is released after
         // completion.
-        if let Err((done, why)) = unsafe { turn.post(work, done) } {
-            drop(turn);
+        if let Err((done, why)) = unsafe { guard.post(work, done) } {
+            drop(guard);
             done.release();
             return Err(self.fabric.refused(queue, "sending a message", why));
         }
         rings.note_written();
-        rings.note_reported(beside.taken);
+        rings.note_reported(header.taken);
         Ok(())
     }
 }
@@ -238,15 +236,15 @@ impl SendBuffers for Messages {
                 Busy
             });
         }
-        let Some(mut turn) = self.fabric.turn(queue) else {
+        let Some(mut guard) = self.fabric.lock_queue(queue) else {
             keep(held);
             return Err(Busy);
         };
         let rail = self.fabric.paths[queue.path].rail;
         let work = Work::send(&held.local(rail, bytes), self.word(&reservation));
         // SAFETY: the buffer is released after completion.
-        let posted = unsafe { turn.post(work, CompletionAction::Buffer(held)) };
-        drop(turn);
+        let posted = unsafe { guard.post(work, CompletionAction::Buffer(held)) };
+        drop(guard);
         posted.map_err(|(done, why)| {
             if let CompletionAction::Buffer(held) = done {
                 keep(held);

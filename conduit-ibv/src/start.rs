@@ -35,7 +35,6 @@ use gasnet_conduit_util::credits::Credits;
 use gasnet_conduit_util::probe::{probe, share};
 use gasnet_conduit_util::record::exchange;
 use gasnet_sys::atomic::Mutex;
-use std::sync::atomic::AtomicBool;
 
 /// Starts. Collective.
 pub fn start(info: &StartInfo<'_>) -> Result<Net, ConduitError> {
@@ -82,14 +81,14 @@ fn run(info: &StartInfo<'_>) -> Result<Net, String> {
     let (messages, max_bytes) = job.messages(opened, xrc)?;
     post_first(&messages.fabric)?;
     let kinds: Vec<Kind> = job.all.iter().map(|record| record.connects).collect();
-    let is_complete = connect(info, &messages, || policy.peers(info, &kinds))?;
+    let all_connected = connect(info, &messages, || policy.peers(info, &kinds))?;
     let inbox = Inbox::new(if wake.is_some() { 0 } else { job.settings.rings });
     let has_several_hcas = BootRecord::some_host_has_several_hcas(&job.all, info.place_of);
     let mut operations = Operations::new(messages, &job.settings, has_several_hcas, info.host.len());
     operations.has_atomics = job.all.iter().all(|record| record.has_atomics);
     Ok(Net {
         operations,
-        progress: Progress::new(inbox, is_complete),
+        progress: Progress::new(inbox, all_connected),
         max_bytes,
         record,
         wake,
@@ -138,7 +137,6 @@ impl Job<'_> {
             rails: opened.rails,
             timeout: settings.timeout,
             unprobed: Mutex::default(),
-            stopped: AtomicBool::new(false),
         };
         let connector = Connector::new(pairs, settings, opened.datagrams, opened.channel);
         Ok((Messages::new(fabric, connector, pools, settings, eager), max_bytes))

@@ -28,7 +28,7 @@ use crate::send::queue::SendQueue;
 use crate::settings::{PortSettings, Settings};
 use crate::xrc::groups::Groups;
 use crate::xrc::peer::XrcPeer;
-use crate::xrc::receive_queues::Receivers;
+use crate::xrc::receive_queues::ReceivePairs;
 use gasnet_conduit::config;
 use gasnet_conduit::{print_line, JobRank, StartInfo};
 use gasnet_conduit_util::record::records;
@@ -46,7 +46,7 @@ pub struct Xrc {
     /// By group, from the first contact on.
     links: Mutex<Box<[Option<Link>]>>,
     /// By which this process's group receives.
-    receivers: Receivers,
+    receive_pairs: ReceivePairs,
 }
 
 /// The send queues to a group, by path.
@@ -140,7 +140,7 @@ impl Xrc {
         // only.
         let memory: &'static [AtomicU32] = unsafe { std::slice::from_raw_parts(memory.cast(), all) };
         Ok(Self {
-            receivers: Receivers::new(
+            receive_pairs: ReceivePairs::new(
                 &memory[groups.all[groups.of(info.rank)].place * words..][..words],
                 paths.len(),
             ),
@@ -165,11 +165,11 @@ impl Xrc {
 impl Xrc {
     /// The send queues to a peer, which others may use, too, and what else a connection needs.
     pub fn create(&self, fabric: &Fabric, peer: JobRank, access: Access) -> Result<(Arc<[SendQueue]>, XrcPeer), Errno> {
-        let mut ends = XrcPeer::new(peer);
-        for (number, path) in ends.receive_queues.iter_mut().zip(&fabric.paths) {
+        let mut xrc_peer = XrcPeer::new(peer);
+        for (number, path) in xrc_peer.receive_queues.iter_mut().zip(&fabric.paths) {
             *number = self.receive_queues[peer.index() * fabric.rails.len() + path.rail];
         }
-        ends.receivers = self.receivers_of(fabric, peer, access)?;
+        xrc_peer.receive_pairs = self.receive_pairs_of(fabric, peer, access)?;
         let group = self.groups.of(peer);
         let mut links = lock(&self.links);
         if links[group].is_none() {
@@ -179,13 +179,13 @@ impl Xrc {
             });
         }
         let queues = links[group].as_ref().map(|link| Arc::clone(&link.queues));
-        Ok((queues.unwrap_or_default(), ends))
+        Ok((queues.unwrap_or_default(), xrc_peer))
     }
 
     /// Makes the pairs by which a process sends to this group, or opens those that another process
     /// has made.
-    fn receivers_of(&self, fabric: &Fabric, sender: JobRank, access: Access) -> Result<Box<[Pair]>, Errno> {
-        let pairs = self.receivers.lock(sender)?;
+    fn receive_pairs_of(&self, fabric: &Fabric, sender: JobRank, access: Access) -> Result<Box<[Pair]>, Errno> {
+        let pairs = self.receive_pairs.lock(sender)?;
         let receiver = |(index, path): (usize, &Path)| {
             let rail = &fabric.rails[path.rail];
             let domain = rail.xrc.as_ref().ok_or(Errno(libc::EOPNOTSUPP))?;
@@ -217,9 +217,9 @@ impl Xrc {
             let ends = [sender.0, !groups.all[group].first.0];
             transports.of(path, &fabric.paths[path], endpoint, ends)
         };
-        let pairs = self.receivers.lock(peer).map_err(Failure::local)?;
+        let pairs = self.receive_pairs.lock(peer).map_err(Failure::local)?;
         for (path, endpoint) in theirs.iter().enumerate().filter(|(path, _)| !pairs.is_connected(*path)) {
-            let (pair, to) = (&connection.pairs.ends.receivers[path], endpoint.sending_pair());
+            let (pair, to) = (&connection.pairs.xrc_peer.receive_pairs[path], endpoint.sending_pair());
             let transport = transport((path, endpoint), peer, own_group);
             pair.receive_from(&fabric.paths[path].port, to, transport, RESPONDER)
                 .map_err(|why| Failure::of(path, endpoint.address, why))?;

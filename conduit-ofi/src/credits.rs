@@ -7,12 +7,13 @@
 pub mod returns;
 
 use crate::ffi::Errno;
-use crate::link::{Link, PeerState};
+use crate::link::Link;
 use crate::operations;
 use crate::peers::Peers;
 use crate::versions;
 use gasnet_conduit::{Busy, Class, JobRank};
 use gasnet_conduit_util::credits::Credits;
+use gasnet_conduit_util::peer_states::PeerState;
 
 /// Most credits in a header; the window has no more units.
 const MOST_CREDITS: u32 = u16::MAX as u32;
@@ -26,14 +27,14 @@ const ENTRIES: usize = 12 << 10;
 /// Units of the smallest window.
 const LEAST_WINDOW: usize = 8;
 
-/// Units of credit that a message of so many bytes costs, at least if the window is that large.
+/// Units of credit that a message of `message` bytes costs, at least if the window is that large.
 #[inline]
 const fn units(message: usize) -> u32 {
     1 + (message / UNIT) as u32
 }
 
-/// Bytes of requests in flight to each of so many peers: what the setting says, or less where NICs
-/// have list entries and the user has not set it.
+/// Bytes of requests in flight to each of `ranks` peers: the value of the setting, or less where
+/// NICs have list entries and the user has not set it.
 pub fn window((bytes, is_set): (usize, bool), provider: &str, ranks: usize) -> usize {
     if !versions::is("cxi", provider) || is_set {
         return bytes;
@@ -61,10 +62,10 @@ pub struct SendReservation {
 }
 
 impl SendReservation {
-    /// Pays for a message of so many bytes. `None` if it is to be dropped.
+    /// Pays for a message of `message` bytes. `None` if it is to be dropped.
     #[inline]
     pub fn take(link: &Link, peer: JobRank, class: Class, message: usize) -> Result<Option<Self>, Busy> {
-        match link.peer_state(peer) {
+        match link.peers.states.state(peer) {
             PeerState::Present => {}
             PeerState::Stopped => return Ok(None),
             PeerState::Lost => return Err(Busy),
@@ -102,8 +103,8 @@ impl SendReservation {
 }
 
 impl Peers {
-    /// Units that a message of so many bytes costs its sender: half the window at most, because its
-    /// receiver may owe almost the other half for ever.
+    /// Units that a message of `message` bytes costs its sender: half the window at most, because
+    /// its receiver may owe almost the other half for ever.
     #[inline]
     pub fn cost(&self, message: usize) -> u32 {
         units(message).min(self.limits.window() / 2)
@@ -116,7 +117,7 @@ impl Peers {
     }
 
     /// Adds credits that the peer returned, or those of a request that was not sent. False: there
-    /// were not so many requests, and the peer is lost.
+    /// were fewer requests, and the peer is lost.
     #[inline]
     pub fn give_back(&self, rank: JobRank, units: u32) -> bool {
         let given = self.limits.give_back(self.credits(rank), units);

@@ -151,7 +151,7 @@ impl Network for Net {
     /// An orderly stop tells peers that were contacted that this is no crash.
     fn stop(&self, how: Stop) {
         let link = self.link();
-        if link.stop() {
+        if link.peers.states.stop() {
             return;
         }
         self.stale_shm.remove();

@@ -6,9 +6,8 @@ use crate::peers::Peers;
 use crate::put_notify::PutParts;
 use crate::wire::{Header, Kind};
 use gasnet_conduit::{Busy, JobRank};
+use gasnet_conduit_util::peer_states::PeerState;
 use gasnet_conduit_util::pending_queue::PendingQueue;
-use gasnet_sys::atomic::Ordering;
-use std::sync::atomic::AtomicBool;
 
 /// Most operations that wait for room at the provider, beyond which it is the client that waits.
 const STALLED: usize = 256;
@@ -22,7 +21,7 @@ pub struct Arrival {
 
 /// An operation that is started by a later poll.
 pub enum Stalled {
-    /// A message of so many bytes, to a peer.
+    /// A message to a peer, with its length.
     Message(OwnedOperation, usize),
     /// The next part of a put or get.
     Rest(OwnedOperation),
@@ -43,16 +42,6 @@ impl Stalled {
 /// Whether an operation was started. If not, it is the caller's still.
 pub type Started = Result<(), (OwnedOperation, Errno)>;
 
-/// State of a peer for a sender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PeerState {
-    Present,
-    /// Messages to the peer are dropped.
-    Stopped,
-    /// The peer is lost, or this conduit has stopped.
-    Lost,
-}
-
 /// The endpoint and its peers. Locks are taken one at a time.
 pub struct Link {
     pub rank: JobRank,
@@ -61,7 +50,6 @@ pub struct Link {
     pub stalled: PendingQueue<Stalled>,
     /// Authenticates messages.
     pub token: u64,
-    is_stopped: AtomicBool,
     pub endpoint: Endpoint,
 }
 
@@ -73,41 +61,14 @@ impl Link {
             peers,
             stalled: PendingQueue::default(),
             token,
-            is_stopped: AtomicBool::new(false),
             endpoint,
-        }
-    }
-
-    /// Whether the conduit was stopped.
-    #[inline]
-    pub fn is_stopped(&self) -> bool {
-        self.is_stopped.load(Ordering::Relaxed)
-    }
-
-    /// Stops the conduit. Returns whether it was stopped before. Async-signal-safe.
-    pub fn stop(&self) -> bool {
-        self.is_stopped.swap(true, Ordering::SeqCst)
-    }
-
-    /// State of a peer, for a message to it.
-    #[inline]
-    pub fn peer_state(&self, peer: JobRank) -> PeerState {
-        let states = &self.peers.states;
-        if self.is_stopped() {
-            PeerState::Lost
-        } else if states.is_present(peer) {
-            PeerState::Present
-        } else if states.has_stopped(peer) {
-            PeerState::Stopped
-        } else {
-            PeerState::Lost
         }
     }
 
     /// The peer of an operation, in the address vector.
     #[inline]
     pub fn target(&self, peer: JobRank) -> Result<u64, Busy> {
-        match self.peer_state(peer) {
+        match self.peers.states.state(peer) {
             PeerState::Present => Ok(self.peers.number(peer)),
             _ => Err(Busy),
         }

@@ -49,7 +49,7 @@ pub enum Kind {
         fetched: usize,
         /// From here.
         result: usize,
-        /// So many bytes.
+        /// The first `bytes` bytes.
         bytes: usize,
     },
 }

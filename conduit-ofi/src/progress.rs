@@ -38,7 +38,7 @@ impl Net {
     /// See [`gasnet_conduit::Network::poll`].
     pub fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         let (link, receiver) = (self.link(), &self.receiver);
-        if link.is_stopped() {
+        if link.peers.states.is_stopped() {
             return 0;
         }
         let mut delivered = receiver.poll_deferred(link, scope, upcalls);

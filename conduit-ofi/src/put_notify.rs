@@ -57,7 +57,7 @@ pub struct PendingPuts {
 }
 
 impl PendingPuts {
-    /// None, in a job of so many processes with this token.
+    /// None yet, in a job of `ranks` processes with this token.
     pub fn new(token: u64, ranks: u32) -> Self {
         Self {
             table: Mutex::default(),
@@ -90,7 +90,7 @@ impl PendingPuts {
         table.remove(&key)?.packet.map(|(message, _)| message)
     }
 
-    /// A packet has arrived for a put of so many parts.
+    /// A packet has arrived for a put of `parts` parts.
     pub fn packet(&self, source: JobRank, PutParts { number, parts }: PutParts, message: &[u8]) -> Outcome {
         let key = (source, number);
         let mut table = lock(&self.table);

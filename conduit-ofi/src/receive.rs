@@ -191,7 +191,7 @@ impl Receives {
         place::extent(message, (self.first(index), self.shape.bytes))
     }
 
-    /// Whether a message of so many bytes was cut off by the end of its buffer, rather than by the
+    /// Whether a message of `bytes` bytes was cut off by the end of its buffer, rather than by the
     /// peer that sent less than it had announced.
     #[cold]
     pub fn cuts_off(&self, index: usize, completion: &Completion, bytes: usize) -> bool {

@@ -88,7 +88,7 @@ impl Messages {
         sent.map_err(|why| reservation.refused(link, why))
     }
 
-    /// A send buffer for a message of so many bytes.
+    /// A send buffer for a message of `message` bytes.
     pub fn send_buffer(&self, link: &Link, class: Class, message: usize) -> Option<OwnedOperation> {
         let index = usize::from(class == Class::Reply);
         let pool = match &self.small[index] {
@@ -146,7 +146,7 @@ pub fn transmit_later(link: &Link, held: OwnedOperation, message: usize, number:
     link.is_over(started, |held| Stalled::Message(held, message))
 }
 
-/// Sends a packet of so many bytes in a buffer that the client has filled.
+/// Sends a packet of `bytes` bytes in a buffer that the client has filled.
 pub fn send_reserved(link: &Link, peer: JobRank, class: Class, buffer: SendBuffer, bytes: usize) -> Result<(), Busy> {
     let message = HEADER + bytes + padding(bytes);
     let reservation = SendReservation::take(link, peer, class, message)?;

@@ -21,9 +21,9 @@ pub const NUMBER: usize = PACKET_ALIGN;
 pub enum Kind {
     /// A packet.
     Packet(Class),
-    /// A packet that is delivered after the put of this number has arrived, in so many parts.
+    /// A packet that is delivered after the put of this number has arrived in its parts.
     Notice(Class, u32, u32),
-    /// So many parts of the put of this number have arrived.
+    /// Parts of the put of this number have arrived: the number of the put, and how many.
     Arrived(u32, u32),
     /// Returned credits only.
     Credits,

@@ -210,9 +210,9 @@ pub struct StartInfo<'a> {
     pub host: &'a [JobRank],
     /// The first process of each neighbourhood, by its number. They take part in [`Barrier`].
     pub leaders: &'a [JobRank],
-    /// Memory that the processes of this host share: so many bytes, zero at first, page-aligned,
-    /// never unmapped, and without a name. Called at most once, inside `start`, by all processes of
-    /// the job or by none (an exchange), with the same size.
+    /// Memory that the processes of this host share: as many bytes as asked, zero at first,
+    /// page-aligned, never unmapped, and without a name. Called at most once, inside `start`, by
+    /// all processes of the job or by none (an exchange), with the same size.
     pub host_memory: &'a dyn Fn(usize) -> Result<*mut u8, ConduitError>,
     /// The descriptor of that memory, or -1: kernels find what processes of a host share by a file
     /// (domains of NICs).

@@ -12,8 +12,8 @@ pub struct Fetch {
     pub class: Class,
     /// Its place at its sender.
     pub index: usize,
-    /// Its landing here.
-    pub landing: usize,
+    /// Its rendezvous buffer.
+    pub buffer: usize,
 }
 
 /// Place of a message that has arrived.
@@ -23,8 +23,8 @@ pub enum Place {
     Unit(usize),
     /// A reply in this slot.
     Slot(usize),
-    /// A message that was fetched to a landing.
-    Landing(Fetch),
+    /// A message that was fetched into a rendezvous buffer.
+    RendezvousBuffer(Fetch),
 }
 
 impl Place {
@@ -34,7 +34,7 @@ impl Place {
         match self {
             Self::Unit(_) => Class::Request,
             Self::Slot(_) => Class::Reply,
-            Self::Landing(fetch) => fetch.class,
+            Self::RendezvousBuffer(fetch) => fetch.class,
         }
     }
 }
@@ -146,7 +146,7 @@ impl Am {
                 self.layout.unit(space, unit)
             }
             Place::Slot(slot) => self.layout.slot(slot),
-            Place::Landing(fetch) => self.layout.landing(fetch.landing),
+            Place::RendezvousBuffer(fetch) => self.layout.rendezvous_buffer(fetch.buffer),
         })
     }
 
@@ -155,13 +155,13 @@ impl Am {
     pub fn arrived_parts(&mut self, arrival: &Arrival) -> Option<&mut u16> {
         match arrival.place {
             Place::Unit(index)
-            | Place::Landing(Fetch {
+            | Place::RendezvousBuffer(Fetch {
                 class: Class::Request,
                 index,
                 ..
             }) => Some(&mut self.peer(arrival.source).arrived[index]),
             Place::Slot(slot) => Some(&mut self.slots[slot].arrived),
-            Place::Landing(_) => None,
+            Place::RendezvousBuffer(_) => None,
         }
     }
 
@@ -210,28 +210,28 @@ impl Am {
                 self.release(arrival.source, index, end);
             }
             (Place::Slot(slot), Some(_)) => self.close(slot, false),
-            (Place::Landing(fetch), end) => {
+            (Place::RendezvousBuffer(fetch), end) => {
                 if let Some(end) = end.filter(|end| fetch.class == Class::Request && !end.has_replied) {
                     self.release(arrival.source, fetch.index, End { units: 0, ..end });
                 }
-                self.give_landing(fetch.landing);
+                self.release_rendezvous_buffer(fetch.buffer);
             }
             // The sender is lost.
             (_, None) => {}
         }
     }
 
-    /// A landing for a message of a class.
+    /// A rendezvous buffer for a message of a class.
     #[inline]
-    pub fn take_landing(&mut self, class: Class) -> Option<usize> {
-        self.landings[usize::from(class == Class::Request)]
+    pub fn take_rendezvous_buffer(&mut self, class: Class) -> Option<usize> {
+        self.rendezvous_buffers[usize::from(class == Class::Request)]
             .pop()
             .map(usize::from)
     }
 
     /// It is free again.
     #[inline]
-    pub fn give_landing(&mut self, landing: usize) {
-        self.landings[usize::from(landing >= REPLY_BUFFERS)].push(landing as u16);
+    pub fn release_rendezvous_buffer(&mut self, buffer: usize) {
+        self.rendezvous_buffers[usize::from(buffer >= REPLY_BUFFERS)].push(buffer as u16);
     }
 }

@@ -42,7 +42,7 @@ impl Am {
         true
     }
 
-    /// A request of a peer has run, which took so many units.
+    /// A request of a peer has run: its units are owed.
     #[inline]
     pub(super) fn release(&mut self, rank: JobRank, index: usize, end: End) {
         let (units, replied) = (end.units, end.has_replied);

@@ -6,7 +6,7 @@
 pub struct Units(u64);
 
 impl Units {
-    /// So many, all free.
+    /// `count` units, all free.
     pub const fn new(count: usize) -> Self {
         Self(if count == 64 { u64::MAX } else { (1 << count) - 1 })
     }

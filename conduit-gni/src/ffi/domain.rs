@@ -127,7 +127,7 @@ pub struct QueueGuard<'a, A> {
     initiator: MaybeLockedGuard<'a, Initiator<A>>,
 }
 
-/// Post descriptors in memory that has room for so many.
+/// `count` post descriptors in memory that has room for them.
 fn posts_in<A: Default>(memory: &Mapped, count: usize, routing: u16) -> Vec<PostDescriptor<A>> {
     let post = |index: usize| {
         let post = (memory.address() + index * size_of::<Post<A>>()) as *mut Post<A>;

@@ -52,7 +52,7 @@ pub struct Registrations {
 }
 
 impl Registrations {
-    /// At most so many at a time.
+    /// No registrations yet, and at most `most` at a time.
     pub fn new(most: usize, shares: bool) -> Self {
         Self {
             entries: Mutex::default(),

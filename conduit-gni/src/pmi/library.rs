@@ -117,7 +117,7 @@ impl Functions {
     pub fn allgather(&self, bytes: &[u8], size: usize) -> Result<Vec<u8>, String> {
         let length = c_int::try_from(bytes.len()).map_err(|_| "a contribution is too long".to_owned())?;
         let (mut own, mut all) = (bytes.to_vec(), vec![0_u8; bytes.len() * size]);
-        // SAFETY: reads so many bytes of one, writes so many for each process to the other.
+        // SAFETY: reads `length` bytes of one, writes as many for each process to the other.
         let code = unsafe { (self.allgather)(own.as_mut_ptr().cast(), all.as_mut_ptr().cast(), length) };
         check("PMI_Allgather", code).map(|()| all)
     }

@@ -10,7 +10,7 @@ pub const SMALL: usize = 2 << 10;
 /// Send buffers that clients may hold.
 const RESERVED: usize = 256;
 /// Packets of a class that are fetched at a time.
-const LANDINGS: usize = 64;
+const FETCH_BUFFERS: usize = 64;
 
 /// One for each use, so that none takes what another waits for.
 pub struct Pools {
@@ -23,7 +23,7 @@ pub struct Pools {
     /// Buffers for negotiated payloads.
     pub reserved: Buffers,
     /// Buffers for packets that this process fetches, by class.
-    pub landings: [Buffers; 2],
+    pub fetch: [Buffers; 2],
     /// Destination of the reads of fences.
     pub scratch: Buffer,
 }
@@ -59,7 +59,7 @@ impl Pools {
             small_copies,
             large_copies: pool(settings.bounce.max(SMALL), most)?,
             reserved: pool_for(largest, RESERVED, packets)?,
-            landings: pair(largest, if fetches { LANDINGS } else { 0 }, Access::LOCAL)?,
+            fetch: pair(largest, if fetches { FETCH_BUFFERS } else { 0 }, Access::LOCAL)?,
             scratch,
         })
     }
@@ -73,7 +73,7 @@ impl Pools {
 
     /// Bytes of all buffers that there are, and that there may be.
     pub fn bytes(&self) -> (usize, usize) {
-        let by_class = [&self.small, &self.large, &self.landings].into_iter().flatten();
+        let by_class = [&self.small, &self.large, &self.fetch].into_iter().flatten();
         let all = by_class.chain([&self.small_copies, &self.large_copies, &self.reserved]);
         all.map(|buffers| buffers.pool.all_bytes())
             .fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1))

@@ -30,21 +30,21 @@ pub struct PairMaker {
 impl PairMaker {
     /// Makes queue pairs for a peer, which take receive buffers.
     pub fn create<'a>(&self, fabric: &'a Fabric, peer: JobRank) -> Result<&'a Connection, Errno> {
-        let (queues, ends) = match &self.xrc {
+        let (queues, xrc_peer) = match &self.xrc {
             Some(xrc) => xrc.create(fabric, peer, self.access)?,
             None => (self.queues(fabric, peer)?, XrcPeer::new(peer)),
         };
-        let mut receivers = [0; MOST_PATHS];
-        for ((name, path), queue) in receivers.iter_mut().zip(&fabric.paths).zip(queues.iter()) {
-            *name = pair_name(path.rail, ends.receiver(queue.path, &queue.pair));
+        let mut receive_pairs = [0; MOST_PATHS];
+        for ((name, path), queue) in receive_pairs.iter_mut().zip(&fabric.paths).zip(queues.iter()) {
+            *name = pair_name(path.rail, xrc_peer.receiver(queue.path, &queue.pair));
         }
         // Both sides choose the same.
         let home = (fabric.rank.index() + peer.index()) % fabric.paths.len();
         let pairs = QueuePairs {
             queues,
-            ends,
+            xrc_peer,
             home,
-            receivers,
+            receive_pairs,
         };
         let connection = fabric.peers.connect(peer, pairs);
         for queue in connection.pairs.queues.iter() {
@@ -102,8 +102,8 @@ impl PairMaker {
 
 /// The number of the pair that the peer sends to.
 pub fn target(connection: &Connection, path: usize) -> u32 {
-    let QueuePairs { queues, ends, .. } = &connection.pairs;
-    ends.receiver(path, &queues[path].pair)
+    let QueuePairs { queues, xrc_peer, .. } = &connection.pairs;
+    xrc_peer.receiver(path, &queues[path].pair)
 }
 
 /// The access that queue pairs allow peers.

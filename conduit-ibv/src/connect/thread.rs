@@ -49,7 +49,7 @@ impl Drop for ConnectionThread {
 fn run(net: &Net, end: &Eventfd) {
     let (fabric, connector) = (net.fabric(), &net.messages().connector);
     // The descriptors of an HCA that is gone are ready for ever.
-    while !fabric.is_stopped() && !fabric.peers.states.has_failed() {
+    while !fabric.peers.states.is_stopped() && !fabric.peers.states.has_failed() {
         net.look_at_everything();
         let limit = if connector.arm_own() { None } else { Some(BUSY) };
         // A datagram that arrived before it was armed makes no event.

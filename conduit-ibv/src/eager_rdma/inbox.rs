@@ -88,10 +88,10 @@ impl Inbox {
         for ring in after.iter_mut().chain(before) {
             let already = found.len();
             while found.len() < AT_ONCE {
-                let Some((bytes, beside)) = ring.take(&mut slots[found.len()]) else {
+                let Some((bytes, header)) = ring.take(&mut slots[found.len()]) else {
                     break;
                 };
-                found.push((ring.source, bytes, beside));
+                found.push((ring.source, bytes, header));
             }
             if found.len() > already {
                 note_taken(peers, ring);
@@ -103,11 +103,11 @@ impl Inbox {
             return 0;
         }
         drop(rings);
-        for ((source, bytes, beside), slot) in found.by_ref().zip(&mut slots) {
+        for ((source, bytes, header), slot) in found.by_ref().zip(&mut slots) {
             let Some(connection) = peers.connection(source) else {
                 continue;
             };
-            let Some((class, credits)) = wire::packet(beside.word) else {
+            let Some((class, credits)) = wire::packet(header.word) else {
                 peers
                     .states
                     .lose(source, "it wrote what is no packet into its ring".to_owned());
@@ -116,7 +116,7 @@ impl Inbox {
             if !peers.give_back(connection, credits) {
                 continue;
             }
-            connection.rings.note_freed(beside.taken);
+            connection.rings.note_freed(header.taken);
             // SAFETY: as many bytes were taken.
             let packet = unsafe { slot.packet(bytes) };
             match class {

@@ -29,7 +29,7 @@ const FIRST_SEND: u64 = 1 << 32;
 pub struct SendError {
     pub status: abi::ibv_wc_status,
     pub vendor: u32,
-    /// So many have failed since the last one that did not.
+    /// Failures since the last success.
     pub failures: u32,
 }
 

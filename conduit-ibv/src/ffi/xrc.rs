@@ -50,7 +50,7 @@ impl XrcDomain {
         Ok(Self { made })
     }
 
-    /// A receive queue of so many buffers, whose receives report to `queue`.
+    /// A receive queue of `buffers` buffers, whose receives report to `queue`.
     pub fn receive_queue(
         &self,
         context: &Context,

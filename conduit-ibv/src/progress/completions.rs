@@ -30,7 +30,7 @@ pub struct Arrived {
 }
 
 /// Completions of a poll.
-pub struct Taken {
+pub struct Polled {
     pub events: Batch<Event>,
     /// Work requests of ours.
     pub sent: usize,
@@ -39,8 +39,8 @@ pub struct Taken {
 impl Fabric {
     /// Takes a completion, under the lock of the reader.
     #[inline(always)]
-    pub fn take(&self, rail: &Rail, completion: &Wc, taken: &mut Taken) {
-        let Taken { events, sent } = taken;
+    pub fn take(&self, rail: &Rail, completion: &Wc, polled: &mut Polled) {
+        let Polled { events, sent } = polled;
         // SAFETY: a completion of a queue of this process, whose connections live as long.
         match unsafe { named(completion.wr_id) } {
             Named::Receive(index) if completion.status == abi::IBV_WC_SUCCESS && rail.receives.holds(completion) => {
@@ -141,14 +141,14 @@ impl Fabric {
             let Ok(mut reader) = rail.reader.try_lock() else {
                 continue;
             };
-            let mut taken = Taken {
+            let mut polled = Polled {
                 events: Batch::new(),
                 sent: 0,
             };
             for completion in rail.completions(&mut reader).unwrap_or_default() {
-                self.take(rail, completion, &mut taken);
+                self.take(rail, completion, &mut polled);
             }
-            rail.room.give_back(taken.sent);
+            rail.room.give_back(polled.sent);
         }
     }
 }

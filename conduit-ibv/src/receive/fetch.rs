@@ -80,20 +80,20 @@ impl Fetches {
             return;
         };
         let queue = connection.route(usize::from(offer.path));
-        let pool = &messages.pools.landings[usize::from(offer.class == Class::Reply)];
+        let pool = &messages.pools.fetch[usize::from(offer.class == Class::Reply)];
         let Some(buffer) = pool.take(fabric.domains()) else {
             return self.wait(Waiting::Fetch(source, offer));
         };
         let local = buffer.local(fabric.paths[queue.path].rail, offer.bytes as usize);
         let work = Work::read(&local, offer.memory);
         let fetched = Box::new(Fetched { source, offer, buffer });
-        let Some(mut turn) = fabric.turn(queue) else {
+        let Some(mut guard) = fabric.lock_queue(queue) else {
             fetched.buffer.release();
             return self.wait(Waiting::Fetch(source, offer));
         };
         // SAFETY: the buffer is released after completion.
-        let posted = unsafe { turn.post(work, CompletionAction::Fetched(fetched)) };
-        drop(turn);
+        let posted = unsafe { guard.post(work, CompletionAction::Fetched(fetched)) };
+        drop(guard);
         if let Err((done, why)) = posted {
             done.release();
             if why == Errno::NO_MEMORY {

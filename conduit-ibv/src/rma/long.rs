@@ -120,19 +120,19 @@ impl Operations {
         };
         let (queue, path) = (connection.route(transfer.path), &fabric.paths[transfer.path]);
         loop {
-            let Some(mut turn) = fabric.turn(queue) else {
+            let Some(mut guard) = fabric.lock_queue(queue) else {
                 return self.stalled.push(transfer);
             };
             if transfer.rest.bytes == 0 {
                 transfer.is_last = true;
                 let work = self.tail(&transfer, path.rail);
                 // SAFETY: buffers are released after completion.
-                let posted = unsafe { turn.post(work, CompletionAction::Part(transfer)) };
-                drop(turn);
+                let posted = unsafe { guard.post(work, CompletionAction::Part(transfer)) };
+                drop(guard);
                 return self.posted(queue, posted);
             }
             let Some((local, remote)) = self.part(&mut transfer, path.rail, path.max_message) else {
-                drop(turn);
+                drop(guard);
                 return self.stalled.push(transfer);
             };
             let work = if transfer.rest.is_get {
@@ -144,13 +144,13 @@ impl Operations {
             transfer.is_last = local.bytes == transfer.rest.bytes && !is_followed;
             if transfer.is_last || matches!(transfer.way, LocalAccess::Copied(_)) {
                 // SAFETY: the runtime keeps the memory until the operation is reported.
-                let posted = unsafe { turn.post(work, CompletionAction::Part(transfer)) };
-                drop(turn);
+                let posted = unsafe { guard.post(work, CompletionAction::Part(transfer)) };
+                drop(guard);
                 return self.posted(queue, posted);
             }
             // SAFETY: as above.
-            let posted = unsafe { turn.post(work, CompletionAction::Nothing) };
-            drop(turn);
+            let posted = unsafe { guard.post(work, CompletionAction::Nothing) };
+            drop(guard);
             if let Err((_, why)) = posted {
                 return self.posted(queue, Err((CompletionAction::Part(transfer), why)));
             }

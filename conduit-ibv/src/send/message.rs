@@ -25,7 +25,7 @@ pub const ROOM: Room = [const { MaybeUninit::uninit() }; INLINE];
 pub enum Message<'a> {
     /// Bytes that the work request takes over.
     Inline(&'a [u8]),
-    /// So many bytes in a buffer.
+    /// In a buffer, with its length.
     Buffered(Buffer, usize),
 }
 
@@ -93,19 +93,19 @@ impl Fabric {
     #[inline]
     pub fn transmit(&self, connection: &Connection, message: Message<'_>, word: u32) -> Result<(), Busy> {
         let queue = connection.queue(0);
-        let Some(mut turn) = self.turn(queue) else {
+        let Some(mut guard) = self.lock_queue(queue) else {
             message.release();
             return Err(Busy);
         };
-        let posted = self.post_message(&mut turn, message, word);
-        drop(turn);
+        let posted = self.post_message(&mut guard, message, word);
+        drop(guard);
         posted.map_err(|why| self.refused(queue, "sending a message", why))
     }
 
-    /// Posts a message, in the turn of its queue. If that fails, its buffer is free.
+    /// Posts a message, under the lock of its queue. If that fails, its buffer is free.
     #[inline]
-    pub fn post_message(&self, turn: &mut QueueGuard<'_>, message: Message<'_>, word: u32) -> Result<(), Errno> {
-        let rail = self.paths[turn.queue.path].rail;
+    pub fn post_message(&self, guard: &mut QueueGuard<'_>, message: Message<'_>, word: u32) -> Result<(), Errno> {
+        let rail = self.paths[guard.queue.path].rail;
         let posted = match message {
             Message::Inline(bytes) => {
                 let local = Local {
@@ -116,12 +116,12 @@ impl Fabric {
                 let mut work = Work::send(&local, word);
                 work.inline();
                 // SAFETY: the bytes are read before this returns.
-                unsafe { turn.post(work, CompletionAction::Nothing) }
+                unsafe { guard.post(work, CompletionAction::Nothing) }
             }
             Message::Buffered(buffer, bytes) => {
                 let work = Work::send(&buffer.local(rail, bytes), word);
                 // SAFETY: the buffer is released after completion.
-                unsafe { turn.post(work, CompletionAction::Buffer(buffer)) }
+                unsafe { guard.post(work, CompletionAction::Buffer(buffer)) }
             }
         };
         posted.map_err(|(done, why)| {
@@ -133,9 +133,9 @@ impl Fabric {
     /// Tells a peer that this process has stopped.
     pub fn say_bye(&self, connection: &Connection) -> Result<(), Errno> {
         let queue = connection.queue(0);
-        let mut turn = self.turn(queue).ok_or(Errno::NO_MEMORY)?;
-        turn.signal();
+        let mut guard = self.lock_queue(queue).ok_or(Errno::NO_MEMORY)?;
+        guard.signal();
         let word = wire::encode(Kind::Bye, self.rank, 0);
-        self.post_message(&mut turn, Message::Inline(&[]), word)
+        self.post_message(&mut guard, Message::Inline(&[]), word)
     }
 }

@@ -25,13 +25,13 @@ impl Fabric {
     /// Posts one work request of an operation.
     #[inline(always)]
     pub fn post(&self, queue: Route<'_>, work: Work, done: CompletionAction) -> Result<(), Busy> {
-        let Some(mut turn) = self.turn(queue) else {
+        let Some(mut guard) = self.lock_queue(queue) else {
             done.release();
             return Err(Busy);
         };
         // SAFETY: the runtime keeps its memory until completion, and buffers are released then.
-        let posted = unsafe { turn.post(work, done) };
-        drop(turn);
+        let posted = unsafe { guard.post(work, done) };
+        drop(guard);
         posted.map_err(|(done, why)| {
             let what = done.name();
             done.release();

@@ -145,7 +145,7 @@ impl SendQueue {
 
     /// The right to post `count` work requests to a peer of this queue. None if there is no room.
     #[inline]
-    pub fn turn<'a>(&'a self, peer: &'a XrcPeer, room: &'a CompletionRoom, count: u32) -> Option<QueueGuard<'a>> {
+    pub fn lock<'a>(&'a self, peer: &'a XrcPeer, room: &'a CompletionRoom, count: u32) -> Option<QueueGuard<'a>> {
         let head = lock(&self.head);
         let used = head.position.wrapping_sub(self.tail.load(Ordering::Acquire));
         (used + count <= self.depth).then_some(QueueGuard {

@@ -14,7 +14,7 @@ pub struct XrcPeer {
     /// Whether any work request was posted to them.
     is_used: AtomicBool,
     /// The pairs by which the peer sends to this process, by path; none without XRC.
-    pub receivers: Box<[Pair]>,
+    pub receive_pairs: Box<[Pair]>,
 }
 
 impl XrcPeer {
@@ -24,13 +24,13 @@ impl XrcPeer {
             peer,
             receive_queues: [0; MOST_PATHS],
             is_used: AtomicBool::new(false),
-            receivers: Box::new([]),
+            receive_pairs: Box::new([]),
         }
     }
 
     /// Whether they are for XRC.
     pub fn is_for_xrc(&self) -> bool {
-        !self.receivers.is_empty()
+        !self.receive_pairs.is_empty()
     }
 
     /// The peer's receive queue of a path, for a work request.
@@ -49,6 +49,6 @@ impl XrcPeer {
 
     /// The number of the pair that receives from the peer on a path, where `pair` sends.
     pub fn receiver(&self, path: usize, pair: &Pair) -> u32 {
-        self.receivers.get(path).unwrap_or(pair).number
+        self.receive_pairs.get(path).unwrap_or(pair).number
     }
 }

@@ -16,7 +16,7 @@ const CONNECTED: u32 = 1 << 24;
 const LOCKED: u32 = 1 << 31;
 
 /// The pairs of a group: a word for each sender and path, in memory that its processes share.
-pub struct Receivers {
+pub struct ReceivePairs {
     words: &'static [AtomicU32],
     paths: usize,
 }
@@ -27,7 +27,7 @@ pub struct Locked<'a> {
     words: &'a [AtomicU32],
 }
 
-impl Receivers {
+impl ReceivePairs {
     /// Pairs of `paths` paths of each sender. The memory was zero at first.
     pub fn new(words: &'static [AtomicU32], paths: usize) -> Self {
         Self { words, paths }
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn each_pair_is_made_once_and_connected_once() {
         let words: &'static [AtomicU32] = (0..6).map(|_| AtomicU32::new(0)).collect::<Vec<_>>().leak();
-        let all = Receivers::new(words, 2);
+        let all = ReceivePairs::new(words, 2);
         let (made, connected) = (AtomicU32::new(0), AtomicU32::new(0));
         std::thread::scope(|scope| {
             for _ in 0..4 {

@@ -2,15 +2,16 @@
 
 use super::MOST_CREDITS;
 use crate::ffi::Errno;
-use crate::link::{Link, PeerState};
+use crate::link::Link;
 use crate::send::Messages;
 use crate::wire::{Kind, HEADER};
 use gasnet_conduit::{Busy, JobRank};
+use gasnet_conduit_util::peer_states::PeerState;
 
 impl Messages {
     /// Returns credits to a peer in a message of their own.
     pub fn return_credits(&self, link: &Link, peer: JobRank) {
-        if link.peer_state(peer) != PeerState::Present {
+        if link.peers.states.state(peer) != PeerState::Present {
             return;
         }
         let credits = link.peers.credits(peer).take_owed(MOST_CREDITS) as u16;

@@ -8,7 +8,7 @@ use crate::queue::injected;
 use crate::rules::Op;
 use std::ffi::c_void;
 
-/// Whether a message is one of those that a word of the plan is for: each of so many.
+/// Whether a word of the plan is for the message of this number: one in `every`.
 fn is_due(every: Option<u64>, count: u64) -> bool {
     every.is_some_and(|every| count % every == 0)
 }

@@ -194,25 +194,24 @@ pub struct Plan {
     pub regs: Option<usize>,
     /// The operation that completes with an error. For a receive it is a message that arrives.
     pub fail: Option<Fault>,
-    /// So many bytes are what each of so many messages claims to have, as an unauthenticated peer
-    /// may. In a buffer of many, only those that end it do so, unless `end` is `bare`.
+    /// One message in N claims to have a number of bytes, as one of an unauthenticated peer may.
+    /// In a buffer of many, only those that end it do so, unless `end` is `bare`.
     pub claim: Option<(u64, u64)>,
-    /// The address that the completion of each of so many messages has.
+    /// The completion of one message in N has this address.
     pub place: Option<(u64, u64)>,
-    /// Each of so many messages has `FI_MULTI_RECV` from its sender.
+    /// One message in N has `FI_MULTI_RECV` from its sender.
     pub flag: Option<u64>,
-    /// Each of so many messages breaks off: an error instead of a completion. In a buffer of many,
+    /// One message in N breaks off: an error instead of a completion. In a buffer of many,
     /// as for `claim`.
     pub broken: Option<u64>,
-    /// Of each of so many messages the peer sends half, which is reported as cut off. Likewise.
+    /// Of one message in N the peer sends half, which is reported as cut off. Likewise.
     pub short: Option<u64>,
-    /// Each of so many messages has no bytes, though its length says otherwise: a buffer for one
-    /// message keeps what it had.
+    /// One message in N has no bytes, though its length says otherwise: a buffer for one message
+    /// keeps what it had.
     pub stale: Option<u64>,
-    /// The byte at this offset of each of so many messages has this value, as a corrupted rank may
-    /// send it.
+    /// The byte at this offset of one message in N has this value, as a corrupted rank may send it.
     pub byte: Option<(usize, u8, u64)>,
-    /// An error of no operation comes beside each of so many messages.
+    /// An error of no operation comes beside one message in N.
     pub stray: Option<(Stray, u64)>,
     /// The call that returns an error.
     pub refuse: Option<Fault>,

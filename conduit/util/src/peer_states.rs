@@ -1,5 +1,5 @@
-//! States of peers (there, stopped, lost), the failure of the network of this process, and both
-//! until they are reported.
+//! States of peers (present, stopped, lost) and of this process (started, failed, stopped), and
+//! losses and a failure until they are reported.
 
 use gasnet_conduit::{JobRank, Upcalls};
 use gasnet_sys::atomic::{Mutex, Ordering};
@@ -9,6 +9,17 @@ use std::sync::atomic::{AtomicBool, AtomicU8};
 const PRESENT: u8 = 0;
 const STOPPED: u8 = 1;
 const LOST: u8 = 2;
+
+/// State of a peer for a sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerState {
+    /// It takes messages.
+    Present,
+    /// Messages to the peer are dropped.
+    Stopped,
+    /// The peer is lost, or this process has stopped.
+    Lost,
+}
 
 /// The states of all processes of a job.
 #[derive(Debug)]
@@ -21,6 +32,8 @@ pub struct PeerStates {
     /// Why the network failed, until that is reported.
     failure: Mutex<Option<String>>,
     has_failed: AtomicBool,
+    /// Whether this process has stopped.
+    is_stopped: AtomicBool,
 }
 
 impl PeerStates {
@@ -32,7 +45,30 @@ impl PeerStates {
             has_losses: AtomicBool::new(false),
             failure: Mutex::default(),
             has_failed: AtomicBool::new(false),
+            is_stopped: AtomicBool::new(false),
         }
+    }
+
+    /// State of a peer, for a message to it.
+    #[inline]
+    pub fn state(&self, rank: JobRank) -> PeerState {
+        match self.of(rank).load(Ordering::Relaxed) {
+            _ if self.is_stopped() => PeerState::Lost,
+            PRESENT => PeerState::Present,
+            STOPPED => PeerState::Stopped,
+            _ => PeerState::Lost,
+        }
+    }
+
+    /// Whether this process has stopped.
+    #[inline]
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Relaxed)
+    }
+
+    /// Stops this process. Returns whether it had stopped before. Async-signal-safe.
+    pub fn stop(&self) -> bool {
+        self.is_stopped.swap(true, Ordering::SeqCst)
     }
 
     #[inline]
@@ -53,7 +89,7 @@ impl PeerStates {
 
     /// Whether any peer has.
     pub fn any_stopped(&self) -> bool {
-        self.all.iter().any(|fate| fate.load(Ordering::Relaxed) == STOPPED)
+        self.all.iter().any(|state| state.load(Ordering::Relaxed) == STOPPED)
     }
 
     /// The peer has stopped, unless it is lost.
@@ -87,10 +123,10 @@ impl PeerStates {
         self.has_failed.load(Ordering::Relaxed)
     }
 
-    fn change(&self, rank: JobRank, fate: u8) -> bool {
+    fn change(&self, rank: JobRank, state: u8) -> bool {
         let changed = self
             .of(rank)
-            .compare_exchange(PRESENT, fate, Ordering::Relaxed, Ordering::Relaxed);
+            .compare_exchange(PRESENT, state, Ordering::Relaxed, Ordering::Relaxed);
         changed.is_ok()
     }
 

@@ -9,10 +9,10 @@ pub trait Record: Sized {
     /// Length of its encoding.
     const BYTES: usize;
 
-    /// Writes it into so many bytes.
+    /// Writes it into [`Record::BYTES`] bytes.
     fn put(&self, to: &mut [u8]);
 
-    /// Reads it from so many bytes.
+    /// Reads it from [`Record::BYTES`] bytes.
     fn decode(from: &[u8]) -> Self;
 
     /// Its encoding.
