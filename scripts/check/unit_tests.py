@@ -2,8 +2,8 @@
 """unit_tests.py OPTION... [--and OPTION...]: builds and runs the tests of `cargo test`, once with
 each list of options. Runs several test programs at once, and builds those of the next list
 meanwhile. Cargo would run one program after the other, and many of them mostly wait. Documentation
-tests are those of the first list. Prints the result of each program, the output of those that fail,
-and with VERBOSE set the time of each."""
+tests are those of the first list. Prints the result of each program, with VERBOSE set its time, and
+at the end the output of those that failed."""
 
 import concurrent.futures
 import json
@@ -93,20 +93,24 @@ def main():
             lists.append([])
         else:
             lists[-1].append(word)
-    all_have_passed, running = True, []
+    failures, running = [], []
     with concurrent.futures.ThreadPoolExecutor(PROGRAMS) as pool:
         for options in lists:
             programs = build(options)
-            all_have_passed &= programs is not None
+            if programs is None:
+                failures.append(f"FAILED: building the tests of {' '.join(options)}")
             running += [pool.submit(run, [path, "--quiet"], folder) for path, folder in programs or []]
         if has_library(lists[0]):
             running.append(pool.submit(run, cargo(lists[0], "--doc"), None))
         for ended in concurrent.futures.as_completed(running):
             text, has_passed = ended.result()
-            all_have_passed &= has_passed
-            if text:
+            if has_passed:
                 print(text, flush=True)
-    return 0 if all_have_passed else 1
+            else:
+                failures.append(text)
+    # Last, since callers show the end of the output.
+    print(*failures, sep="\n")
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":
