@@ -143,18 +143,7 @@ fn failed(why: &str) -> ConduitError {
 /// Exchanges the records of all processes, and checks that their settings agree.
 fn agree(info: &StartInfo<'_>, own: BootRecord) -> Result<(BootRecord, Option<Numbers>), String> {
     let all = exchange(info, &own);
-    if let Some(rank) = all.iter().position(|record| record.has_failed) {
-        return Err(format!("rank {rank} cannot"));
-    }
-    let settings = |record: &BootRecord| (record.credits, record.putget, record.barrier);
-    let differs = |record: &BootRecord| settings(record) != settings(&own);
-    if let Some(rank) = all.iter().position(differs) {
-        return Err(format!(
-            "ranks {} and {rank} have different settings: GASNET_ELAN_AM_CREDITS, GASNET_ELAN_PUTGET and \
-             GASNET_BARRIER must be the same in all processes",
-            info.rank
-        ));
-    }
+    BootRecord::agree(&all, info.rank)?;
     let vps: Vec<u32> = all.iter().map(|record| record.vp).collect();
     let has_barrier = all.iter().all(|record| record.has_barrier);
     Ok((BootRecord { has_barrier, ..own }, numbers(&vps)?))

@@ -1,70 +1,64 @@
 //! The record of each process that all exchange at start.
+#![forbid(unsafe_code)]
 
 use crate::peers::Address;
 use crate::region::Layout;
 use crate::settings::Settings;
-use gasnet_conduit::{barrier, JobRank, StartInfo};
+use gasnet_conduit::{barrier, JobRank};
+use gasnet_conduit_util::record;
 
-/// Record of a process.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct BootRecord {
-    pub address: Address,
-    /// Layout of the region, which is the same in all processes.
-    layout: Layout,
-    flavour: u64,
-    /// Choice of the barrier's algorithm.
-    barrier: u64,
-    /// Whether the process wants to find out how much can be registered.
-    probes: u64,
-    /// Whether the process has failed.
-    failed: u64,
+record! {
+    /// Record of a process.
+    #[derive(Clone, Copy, Default)]
+    pub struct BootRecord {
+        pub address: Address,
+        /// Layout of the region, which is the same in all processes.
+        layout: Layout,
+        flavour: u32,
+        /// Choice of the barrier's algorithm, and the radix of the collective engine.
+        barrier: u32,
+        radix: usize,
+        /// Whether the process wants to find out how much can be registered.
+        pub probes: bool,
+        /// Whether the process has failed.
+        pub has_failed: bool,
+    }
 }
 
 impl BootRecord {
-    const BYTES: usize = size_of::<Self>();
-
     /// The record of a process that has failed.
-    pub const FAILED: Self = Self {
-        failed: 1,
-        // SAFETY: integers only.
-        ..unsafe { std::mem::zeroed() }
-    };
+    pub fn failed() -> Self {
+        Self {
+            has_failed: true,
+            ..Self::default()
+        }
+    }
 
     /// The record of a process that has opened its region.
     pub fn new(address: Address, layout: Layout, settings: &Settings) -> Self {
         Self {
             address,
             layout,
-            flavour: settings.flavour as u64,
-            barrier: barrier_choice(settings),
-            probes: settings.probes.into(),
-            failed: 0,
+            flavour: settings.flavour as u32,
+            barrier: barrier::choice(&barrier::wanted()),
+            radix: settings.engine_radix,
+            probes: settings.probes,
+            has_failed: false,
         }
     }
 
-    /// Whether the process wants to find out how much can be registered.
-    pub fn probes(&self) -> bool {
-        self.probes != 0
-    }
-
-    /// Exchanges the records of all processes.
-    pub fn exchange(&self, info: &StartInfo<'_>) -> Vec<Self> {
-        let all = (info.exchange)(self.bytes());
-        all.chunks_exact(Self::BYTES).map(Self::from_bytes).collect()
-    }
-
     /// Checks that all processes have succeeded so far, with the same settings.
-    pub fn agree(&self, rank: JobRank, all: &[Self]) -> Result<(), String> {
-        if let Some(other) = all.iter().position(|other| other.failed == 0 && !self.agrees(other)) {
+    pub fn agree(all: &[Self], rank: JobRank) -> Result<(), String> {
+        let own = &all[rank.index()];
+        if let Some(other) = all.iter().position(|other| !other.has_failed && !own.agrees(other)) {
             return Err(format!(
                 "ranks {rank} and {other} have different networks or settings: GASNET_NETWORKDEPTH, \
                  GASNET_NETWORKDEPTH_TOTAL, GASNET_NETWORKDEPTH_SPACE, GASNET_GNI_MAX_MEDIUM, GASNET_GNI_CE_RADIX and \
                  GASNET_BARRIER must be the same in all processes"
             ));
         }
-        match all.iter().position(|record| record.failed != 0) {
-            Some(rank) => Err(format!("rank {rank} cannot")),
+        match all.iter().position(|record| record.has_failed) {
+            Some(rank) => Err(record::failed(rank)),
             None => Ok(()),
         }
     }
@@ -75,27 +69,8 @@ impl BootRecord {
         let of = |record: &Self| {
             let layout = record.layout;
             let units = (layout.units, layout.unit_bytes, layout.slot_bytes, layout.slot_count);
-            (units, record.flavour, record.barrier)
+            (units, record.flavour, record.barrier, record.radix)
         };
         of(self) == of(other)
     }
-
-    fn bytes(&self) -> &[u8] {
-        // SAFETY: integers only, whose sizes leave no padding; the assertion below holds that.
-        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), Self::BYTES) }
-    }
-
-    fn from_bytes(bytes: &[u8]) -> Self {
-        assert_eq!(bytes.len(), Self::BYTES, "defect: an exchange of other bytes");
-        // SAFETY: integers only, of which any bytes are valid.
-        unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() }
-    }
-}
-
-const _: () = assert!(BootRecord::BYTES == size_of::<Address>() + size_of::<Layout>() + 4 * size_of::<u64>());
-const _: () = assert!(size_of::<Address>() == 4 * size_of::<u64>());
-
-/// The settings of the barrier in a word: the algorithm, and the radix.
-fn barrier_choice(settings: &Settings) -> u64 {
-    u64::from(barrier::choice(&barrier::wanted())) << 32 | settings.engine_radix as u64
 }

@@ -4,18 +4,39 @@ use crate::ffi::Remote;
 use crate::wire::{Event, Kind};
 use gasnet_conduit::JobRank;
 use gasnet_conduit_util::peer_states::PeerStates;
+use gasnet_conduit_util::record;
 use gasnet_gni_abi as abi;
 
-/// Address of a process in the network, and its region.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Address {
-    /// Address of its NIC, and instance of its first domain.
-    pub nic: u32,
-    pub instance: u32,
-    /// First byte of its region, in its address space.
-    pub base: usize,
-    pub handle: abi::gni_mem_handle_t,
+record! {
+    /// Address of a process in the network, and its region.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct Address {
+        /// Address of its NIC, and instance of its first domain.
+        pub nic: u32,
+        pub instance: u32,
+        /// First byte of its region, in its address space.
+        pub base: usize,
+        handle: [u64; 2],
+    }
+}
+
+impl Address {
+    /// The address of a process whose region, from `base` on, has this handle.
+    pub fn new(nic: u32, instance: u32, base: usize, handle: abi::gni_mem_handle_t) -> Self {
+        let handle = [handle.qword1, handle.qword2];
+        Self {
+            nic,
+            instance,
+            base,
+            handle,
+        }
+    }
+
+    /// The handle of its region.
+    pub fn handle(&self) -> abi::gni_mem_handle_t {
+        let [qword1, qword2] = self.handle;
+        abi::gni_mem_handle_t { qword1, qword2 }
+    }
 }
 
 /// All processes.
@@ -57,7 +78,7 @@ impl Peers {
         let address = self.address(peer);
         Remote {
             address: address.base + offset,
-            handle: address.handle,
+            handle: address.handle(),
         }
     }
 

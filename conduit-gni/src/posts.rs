@@ -115,7 +115,7 @@ impl Posts {
         post.peer = peer;
         post.done = CompletionAction::Nothing;
         let event = self.peers.event(kind, index);
-        post.event(MESSAGE, self.peers.address(peer).handle, event);
+        post.event(MESSAGE, self.peers.address(peer).handle(), event);
         // SAFETY: no memory is named.
         unsafe { queue.post(post, None) };
         true

@@ -374,7 +374,7 @@ impl Messages {
         // The post carries the answer.
         post.done = CompletionAction::Nothing;
         let event = posts.peers.event(Kind::Fetched, fetch.index);
-        post.event(MESSAGE, posts.peers.address(source).handle, event);
+        post.event(MESSAGE, posts.peers.address(source).handle(), event);
         // SAFETY: no memory is named.
         unsafe { posts.lock(FIRST).post(post, None) };
         None

@@ -14,6 +14,7 @@ use crate::ffi::{Arrivals, Code, Domain, Local};
 use crate::settings::{Settings, MOST_UNITS};
 use gasnet_conduit::JobRank;
 use gasnet_conduit_util::mapped::Mapped;
+use gasnet_conduit_util::record;
 use gasnet_gni_abi as abi;
 use std::io;
 use std::sync::atomic::AtomicU64;
@@ -45,25 +46,27 @@ pub enum Word {
     Replied = 2,
 }
 
-/// Offsets of the parts, in bytes from the begin of the region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
-    rounds: usize,
-    slots: usize,
-    /// Bytes of a slot, or of a buffer.
-    pub slot_bytes: usize,
-    reply_buffers: usize,
-    rendezvous_buffers: usize,
-    spaces: usize,
-    /// Bytes and number of the units of a space.
-    pub unit_bytes: usize,
-    pub units: usize,
-    /// Numbers of slots, rendezvous buffers and spaces.
-    pub slot_count: usize,
-    pub rendezvous_count: usize,
-    pub space_count: usize,
-    /// Bytes of the region.
-    pub bytes: usize,
+record! {
+    /// Offsets of the parts, in bytes from the begin of the region.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Layout {
+        rounds: usize,
+        slots: usize,
+        /// Bytes of a slot, or of a buffer.
+        pub slot_bytes: usize,
+        reply_buffers: usize,
+        rendezvous_buffers: usize,
+        spaces: usize,
+        /// Bytes and number of the units of a space.
+        pub unit_bytes: usize,
+        pub units: usize,
+        /// Numbers of slots, rendezvous buffers and spaces.
+        pub slot_count: usize,
+        pub rendezvous_count: usize,
+        pub space_count: usize,
+        /// Bytes of the region.
+        pub bytes: usize,
+    }
 }
 
 impl Layout {

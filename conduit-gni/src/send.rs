@@ -268,7 +268,7 @@ impl Messages {
                     Some(peers.event(Kind::Request, index))
                 } else {
                     let event = peers.event(Kind::WaitingRequest, index);
-                    post.event(MESSAGE, peers.address(peer).handle, event);
+                    post.event(MESSAGE, peers.address(peer).handle(), event);
                     None
                 }
             }

@@ -21,6 +21,7 @@ use crate::start::credentials::Credentials;
 use gasnet_conduit::{config, print_line, ConduitError, JobRank, ProviderReport, StartInfo};
 use gasnet_conduit_util::mapped::Mapped;
 use gasnet_conduit_util::probe::{probe, share};
+use gasnet_conduit_util::record::exchange;
 use gasnet_gni_abi as abi;
 use gasnet_sys::maybe_locked::MaybeLocked;
 
@@ -159,12 +160,7 @@ impl Opened {
         region
             .register(&domains[FIRST])
             .map_err(|code| register_failed("messages", bytes, code))?;
-        let address = Address {
-            nic,
-            instance: info.rank.0,
-            base: region.base(),
-            handle: region.handle,
-        };
+        let address = Address::new(nic, info.rank.0, region.base(), region.handle);
         Ok(Self {
             settings,
             sizes,
@@ -238,13 +234,15 @@ pub fn open(info: &StartInfo<'_>, job: u32) -> Result<Net, ConduitError> {
 fn try_open(info: &StartInfo<'_>, job: u32) -> Result<Net, String> {
     let opened = Opened::open(info, job);
     // Every process takes part in the exchange, so that one that fails does not keep others.
-    let record = opened.as_ref().map_or(BootRecord::FAILED, Opened::boot_record);
-    let all = record.exchange(info);
+    let record = opened
+        .as_ref()
+        .map_or_else(|_| BootRecord::failed(), Opened::boot_record);
+    let all = exchange(info, &record);
     let opened = opened?;
-    record.agree(info.rank, &all)?;
+    BootRecord::agree(&all, info.rank)?;
     let are_several = !info.single_threaded;
     let buffers = opened.open_buffers(are_several)?;
-    let max_bytes = opened.max_bytes(info, all.iter().any(BootRecord::probes));
+    let max_bytes = opened.max_bytes(info, all.iter().any(|record| record.probes));
     let Opened {
         settings,
         sizes,

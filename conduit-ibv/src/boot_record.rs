@@ -83,7 +83,7 @@ impl BootRecord {
     }
 
     /// Whether a process fits all others. The error names one that does not.
-    pub fn compare(all: &[Self], rank: JobRank) -> Result<(), String> {
+    pub fn agree(all: &[Self], rank: JobRank) -> Result<(), String> {
         let own = &all[rank.index()];
         let differs = |what: &dyn Fn(&Self) -> bool| all.iter().position(|other| !what(other));
         if let Some(rank) = differs(&|other| other.paths > 0) {
@@ -187,7 +187,7 @@ mod tests {
         let with = |change: &dyn Fn(&mut BootRecord)| {
             let mut other = record();
             change(&mut other);
-            BootRecord::compare(&[record(), record(), other], JobRank(0))
+            BootRecord::agree(&[record(), record(), other], JobRank(0))
         };
         assert_eq!(with(&|_| ()), Ok(()));
         for (change, word) in [

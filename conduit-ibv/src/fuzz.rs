@@ -40,7 +40,7 @@ fn record(bytes: &[u8]) {
     for (rank, one) in (0..).zip(&all) {
         let encoded: [u8; BootRecord::BYTES] = one.encode();
         assert_eq!(BootRecord::decode(&encoded), *one);
-        let _ = BootRecord::compare(&all, JobRank(rank));
+        let _ = BootRecord::agree(&all, JobRank(rank));
     }
 }
 
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(bytes.len(), 2 * BootRecord::BYTES);
         let all: Vec<BootRecord> = records(&bytes).collect();
         for rank in [0, 1] {
-            assert_eq!(BootRecord::compare(&all, JobRank(rank)), Ok(()));
+            assert_eq!(BootRecord::agree(&all, JobRank(rank)), Ok(()));
             let BootRecord {
                 paths, pkey, mailbox, ..
             } = all[rank as usize];

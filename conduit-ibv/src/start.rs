@@ -72,7 +72,7 @@ fn run(info: &StartInfo<'_>) -> Result<Net, String> {
     );
     let all = exchange(info, &boot_record);
     let (mut opened, policy) = opened?;
-    BootRecord::compare(&all, info.rank)?;
+    BootRecord::agree(&all, info.rank)?;
     opened.agree_on_headers(&all)?;
     let xrc = Xrc::agree(info, &all, &settings, &mut opened.rails, &mut opened.paths)?;
     open::warn_of_paging(&all, info.rank, &settings);

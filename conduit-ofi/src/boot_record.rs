@@ -6,47 +6,48 @@
 
 use crate::ffi::{mr_mode, Endpoint, Info};
 use gasnet_conduit::StartInfo;
+use gasnet_conduit_util::record;
+use gasnet_conduit_util::record::exchange;
 
 /// Bytes of the provider's name that are compared and shown.
 const PROVIDER: usize = 62;
 /// Bits of the registration mode that decide what a peer's addresses and keys mean.
 const NAMING: u32 = mr_mode::VIRT_ADDR | mr_mode::RAW;
-/// Bytes of an [`Entry`].
-const ENTRY: usize = PROVIDER + 2 + 4 + 8;
 
-/// The first record that processes exchange.
-#[derive(Clone, Copy)]
-struct Entry<'a>(&'a [u8]);
+record! {
+    /// The first record that processes exchange.
+    #[derive(Clone, Copy)]
+    pub struct BootRecord {
+        provider: [u8; PROVIDER],
+        /// Bytes of the address; 0: this process has no endpoint.
+        address_bytes: u16,
+        /// [`NAMING`] of the provider.
+        naming: u32,
+        /// The atomics that this process has.
+        atomics: u64,
+    }
+}
 
-impl Entry<'_> {
-    fn encode(own: Option<(&Info, u64)>, name: usize) -> [u8; ENTRY] {
-        let mut entry = [0; ENTRY];
-        let provider = own.map_or(String::new(), |(info, _)| info.provider());
-        let shown = provider.len().min(PROVIDER);
-        entry[..shown].copy_from_slice(&provider.as_bytes()[..shown]);
-        let naming = own.map_or(0, |(info, _)| info.mr_mode() & NAMING);
-        entry[PROVIDER..PROVIDER + 2].copy_from_slice(&(name as u16).to_ne_bytes());
-        entry[PROVIDER + 2..PROVIDER + 6].copy_from_slice(&naming.to_ne_bytes());
-        entry[PROVIDER + 6..].copy_from_slice(&own.map_or(0, |(_, atomics)| atomics).to_ne_bytes());
-        entry
+impl BootRecord {
+    fn new(own: Option<(&Info, u64)>, address: &[u8]) -> Self {
+        let mut record = Self {
+            provider: [0; PROVIDER],
+            address_bytes: address.len() as u16,
+            naming: 0,
+            atomics: 0,
+        };
+        if let Some((info, atomics)) = own {
+            let provider = info.provider();
+            let shown = provider.len().min(PROVIDER);
+            record.provider[..shown].copy_from_slice(&provider.as_bytes()[..shown]);
+            (record.naming, record.atomics) = (info.mr_mode() & NAMING, atomics);
+        }
+        record
     }
 
     fn provider(&self) -> String {
-        let text = String::from_utf8_lossy(&self.0[..PROVIDER]);
+        let text = String::from_utf8_lossy(&self.provider);
         text.trim_end_matches('\0').to_owned()
-    }
-
-    /// Bytes of the address.
-    fn length(&self) -> usize {
-        usize::from(u16::from_ne_bytes([self.0[PROVIDER], self.0[PROVIDER + 1]]))
-    }
-
-    fn naming(&self) -> &[u8] {
-        &self.0[PROVIDER + 2..PROVIDER + 6]
-    }
-
-    fn atomics(&self) -> u64 {
-        self.0.last_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes))
     }
 }
 
@@ -66,37 +67,35 @@ impl Names {
     /// Exchanges addresses. `own`: the record of this process, and the atomics that it has. An
     /// error if not all use the same provider and name memory alike.
     pub fn exchange(info: &StartInfo<'_>, own: Option<(&Info, u64)>, name: Option<&[u8]>) -> Result<Self, String> {
-        let first = Entry::encode(own, name.map_or(0, <[u8]>::len));
-        let all = (info.exchange)(&first);
-        let entries = || all.chunks_exact(ENTRY).map(Entry);
-        let length = entries().map(|entry| entry.length()).max().unwrap_or(0);
-        let mut padded = name.unwrap_or_default().to_vec();
+        let address = name.unwrap_or_default();
+        let first = BootRecord::new(own, address);
+        let all = exchange(info, &first);
+        let length = all.iter().map(|record| usize::from(record.address_bytes)).max();
+        let length = length.unwrap_or(0);
+        let mut padded = address.to_vec();
         padded.resize(length, 0);
         let bytes = (info.exchange)(&padded);
-        if let Some(rank) = entries().position(|entry| entry.length() == 0) {
-            return Err(format!("rank {rank} has no endpoint"));
+        if let Some(rank) = all.iter().position(|record| record.address_bytes == 0) {
+            return Err(record::failed(rank));
         }
-        let (first, other) = (Entry(&first), |differs: &dyn Fn(Entry<'_>) -> bool| {
-            entries().enumerate().find(|(_, entry)| differs(*entry))
-        });
         let provider = first.provider();
-        if let Some((rank, entry)) = other(&|entry| entry.provider() != provider) {
+        if let Some(rank) = all.iter().position(|record| record.provider() != provider) {
             return Err(format!(
                 "this rank uses the provider {provider}, but rank {rank} uses {}. Set GASNET_OFI_PROVIDER to one that \
                  all hosts have",
-                entry.provider()
+                all[rank].provider()
             ));
         }
-        match other(&|entry| entry.naming() != first.naming()) {
-            Some((rank, _)) => Err(format!(
+        match all.iter().position(|record| record.naming != first.naming) {
+            Some(rank) => Err(format!(
                 "{provider} addresses memory of this rank in another way than that of rank {rank}. Use one version of \
                  libfabric on all hosts, or set GASNET_OFI_HMEM=0"
             )),
             None => Ok(Self {
                 bytes,
                 length,
-                alike: entries().all(|entry| entry.length() == length),
-                atomics: entries().fold(u64::MAX, |all, entry| all & entry.atomics()),
+                alike: all.iter().all(|record| usize::from(record.address_bytes) == length),
+                atomics: all.iter().fold(u64::MAX, |common, record| common & record.atomics),
             }),
         }
     }
@@ -116,6 +115,7 @@ mod tests {
     use super::*;
     use gasnet_conduit::conformance::start_info;
     use gasnet_conduit::JobRank;
+    use gasnet_conduit_util::record::Record;
 
     #[test]
     fn ranks_that_do_not_fit_together_are_an_error() {
@@ -149,7 +149,7 @@ mod tests {
         let exchange = |mine: &[u8]| {
             let mut ranks = [mine, mine].map(<[u8]>::to_vec);
             for (rank, atomics) in [0b011_u64, 0b110].into_iter().enumerate() {
-                if let Some(place) = ranks[rank].get_mut(ENTRY - 8..) {
+                if let Some(place) = ranks[rank].get_mut(BootRecord::BYTES - 8..) {
                     place.copy_from_slice(&atomics.to_ne_bytes());
                 }
             }

@@ -54,7 +54,11 @@ fn both_fail(options: &str, variables: &str, why: &str) {
 /// Rank 1 fails for this reason, with options and variables that rank 0 lacks.
 fn one_fails(options: &str, variables: &str, why: &str) {
     let lines = starts([("", ""), (options, variables)]);
-    assert_eq!(lines, ["rank 1 cannot.", why], "{options} {variables}");
+    assert_eq!(
+        lines,
+        ["rank 1 failed to start; its message precedes.", why],
+        "{options} {variables}"
+    );
 }
 
 #[test]

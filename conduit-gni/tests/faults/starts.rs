@@ -201,7 +201,7 @@ fn settings_that_differ() {
 
 #[test]
 fn one_rank_that_cannot_start() {
-    let other = "The gni conduit cannot start: rank 0 cannot.";
+    let other = "The gni conduit cannot start: rank 0 failed to start; its message precedes.";
     let own = "The gni conduit cannot start: PMI_GNI_PTAG=x has no number at place 0.";
     expect_starts([("", "FAULTS_SET=PMI_GNI_PTAG=x"), ("", "")], [own, other]);
 }

@@ -118,13 +118,18 @@ pub fn exchange<R: Record>(info: &StartInfo<'_>, own: &R) -> Vec<R> {
     records(&(info.exchange)(&bytes)).collect()
 }
 
+/// Error of a rank that has started, because another has not.
+pub fn failed(rank: usize) -> String {
+    format!("rank {rank} failed to start; its message precedes")
+}
+
 /// The result of this process, if all processes have one. The error is a message without a full
 /// stop. Collective.
 pub fn all_can<T>(info: &StartInfo<'_>, own: Result<T, String>) -> Result<T, String> {
     let all = exchange(info, &own.is_ok());
     let own = own?;
     match all.iter().position(|can| !can) {
-        Some(rank) => Err(format!("rank {rank} cannot")),
+        Some(rank) => Err(failed(rank)),
         None => Ok(own),
     }
 }
