@@ -83,7 +83,7 @@ impl Segments for Memory {
 
     fn learn(&self, peer: JobRank, memory: &SegmentMemory, key: &[u8]) -> Result<RemoteSegment, ConduitError> {
         let address = key.try_into().map(u64::from_le_bytes).map_err(|_| ConduitError {
-            message: format!("The elan conduit cannot use the key of a segment of rank {peer}."),
+            message: gasnet_conduit_util::record::bad_key("elan", peer),
         })?;
         let distance = address.wrapping_sub(memory.base as u64);
         Ok(RemoteSegment(self.learned.add(distance)))

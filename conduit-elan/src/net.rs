@@ -55,7 +55,7 @@ impl Net {
             CompletionAction::Counts(peer) => {
                 let answer = self.messages.credits.answered(peer);
                 if answer.is_none() {
-                    upcalls.peer_lost(peer, "it counts messages that it was not sent");
+                    upcalls.peer_lost(peer, "it acknowledged more messages than were sent to it");
                 }
                 return answer.unwrap_or(true);
             }

@@ -25,8 +25,8 @@ settings! {
         PUTGET: bool = flag("GASNET_ELAN_PUTGET", true,
             "Use libelan's puts and gets. If not, puts and gets go by Active Messages.").ours() => pub putget;
         AM_CREDITS: Option<u32> = count("GASNET_ELAN_AM_CREDITS", "", 1, 1 << 16,
-            "Most requests, and as many replies, from a process to a peer that the peer has not received. Each takes a \
-             slot of a queue at the peer.")
+            "Most requests from a process to a peer that the peer has not received; replies have the same limit. Each \
+             takes a slot of a queue at the peer.")
             .ours().unset_means("4096 for all peers together, but from 2 to 64").optional() => pub credits;
         BUFFERS: Option<u32> = count("GASNET_ELAN_BUFFERS", "", 8, 1 << 16,
             "Buffers of 65 KiB for long messages and copies; half of them send. A process has fewer if libelan's \

@@ -61,7 +61,8 @@ pub fn attach(job: u64, rank: u32, size: u32) -> Result<Arc<Shim>, String> {
     if !(LEAST_SLOT..=MOST_SLOT).contains(&slot) || shim.info.throttle == 0 {
         let puts = shim.info.throttle;
         return Err(format!(
-            "{} has queues with slots of {slot} bytes, and channels for {puts} puts",
+            "{} has queues with slots of {slot} bytes and channels for {puts} puts; slots of {LEAST_SLOT} to \
+             {MOST_SLOT} bytes and at least one put are needed",
             shim.version()
         ));
     }
@@ -97,7 +98,8 @@ fn numbers(vps: &[u32]) -> Result<Option<Numbers>, String> {
             Some(place @ None) => *place = Some(JobRank(rank)),
             _ => {
                 return Err(format!(
-                    "libelan's virtual process number {vp} of rank {rank} is not its alone"
+                    "libelan gives rank {rank} the virtual process number {vp}, which another rank has or which is \
+                     outside the job"
                 ))
             }
         }

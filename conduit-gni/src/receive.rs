@@ -144,18 +144,18 @@ impl Messages {
             Ok(event) if peers.contains(event.source) => {
                 if !self.note(posts, am, event) {
                     let Event { kind, source, index } = event;
-                    let why = format!("it sent an impossible event ({kind:?}, index {index})");
+                    let why = format!("it sent an invalid event ({kind:?}, index {index})");
                     peers.states.lose(source, why);
                 }
             }
             Err(source) if peers.contains(source) => {
-                let why = format!("it sent an impossible event ({word:#010x})");
+                let why = format!("it sent an invalid event ({word:#010x})");
                 peers.states.lose(source, why);
             }
             _ => posts
                 .peers
                 .states
-                .fail(&format!("an impossible event, {word:#010x}, has arrived")),
+                .fail(&format!("an invalid event, {word:#010x}, has arrived")),
         }
     }
 

@@ -93,8 +93,8 @@ settings! {
             "Most requests in flight from a process, at most 32768.")
             => pub total_depth: usize = total_depth.min(MOST_SLOTS);
         NETWORKDEPTH_SPACE: Option<usize> = size("GASNET_NETWORKDEPTH_SPACE", "0", 0, 1 << 40,
-            "Memory for the requests in flight from a process to a peer that has set it aside: from 2 to 64 of the \
-             largest Mediums. It is divided into GASNET_NETWORKDEPTH units, of which a request takes one or more.")
+            "Memory that a process sets aside for the eager requests of a peer: 2 to 64 times the largest Medium. It \
+             is divided into GASNET_NETWORKDEPTH units, of which a request takes one or more.")
             .optional().unset_means("four of the largest Mediums; on Gemini 12K")
             => pub space: usize = space_bytes(space, flavour, max_packet - 64);
         LONG_DEPTH: Option<usize> = count("GASNET_LONG_DEPTH", "", 1, 64,
@@ -185,7 +185,7 @@ settings! {
              where each process is a neighbourhood.")
             => pub engine_hybrid;
         CE_RADIX: usize = count("GASNET_GNI_CE_RADIX", "2", 1, 31,
-            "Children of each host in the tree of the collective engine. A host has at most 32 less this many \
+            "Radix of the collective engine's tree: the children of each host. With radix R, a host has at most 32 - R \
              neighbourhoods.")
             => pub engine_radix;
         DOMAIN_COUNT: usize = count("GASNET_DOMAIN_COUNT", "1", 1, 64,
@@ -195,8 +195,8 @@ settings! {
             "Threads that a domain gets before the next one gets any, cyclically.")
             .scope(Scope::Rank) => pub threads_per_domain;
         AM_DOMAIN_POLL_MASK: u32 = count("GASNET_AM_DOMAIN_POLL_MASK", "255", 0, u32::MAX,
-            "Threads of other domains than the first poll for messages when the number of their poll has none of these \
-             bits. Threads of the first domain do so at every poll.")
+            "Bit mask: a thread of another domain than the first polls for messages only if the number of its poll AND \
+             the mask is 0. Threads of the first domain do so at every poll.")
             .scope(Scope::Rank) => pub poll_mask;
     }
 }

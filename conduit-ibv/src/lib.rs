@@ -209,7 +209,7 @@ impl Segments for Net {
     fn learn(&self, peer: JobRank, memory: &SegmentMemory, key: &[u8]) -> Result<RemoteSegment, ConduitError> {
         let segments = &self.fabric().segments;
         let keys = Keys::read(memory, key, segments.rails).ok_or_else(|| ConduitError {
-            message: format!("The ibv conduit cannot use the key of a segment of rank {peer}."),
+            message: gasnet_conduit_util::record::bad_key("ibv", peer),
         })?;
         Ok(RemoteSegment(segments.learned.add(keys)))
     }

@@ -101,7 +101,7 @@ fn more_requests_than_credits() {
 #[test]
 fn notes_that_are_impossible() {
     for (bytes, why) in [
-        (4, "it has fetched packet 117901063, which it was not offered"),
+        (4, "it acknowledged packet 117901063, which was never offered to it"),
         (22, "it offers a packet of 117901063 bytes on path 7"),
         (5, "it sent a malformed note of 5 bytes"),
     ] {

@@ -154,7 +154,7 @@ impl Offer {
     fn nothing(&self, choice: &Choice) -> String {
         if !self.demanding.is_empty() {
             let demands = self.demanding.join(", ");
-            return format!("the conduit does not know all that is demanded by {demands}");
+            return format!("these providers require modes that the conduit does not support: {demands}");
         }
         let reach = if self.needs.several_hosts {
             " and reaches other hosts"

@@ -126,7 +126,7 @@ fn packets_beyond_the_limit() {
 
 #[test]
 fn impossible_headers() {
-    let words = "rank 0: it sent a header that no rank sends";
+    let words = "rank 0: it sent an invalid message header";
     loses_its_sender("byte=14:9@100;tcp;ofi_rxm", REQUESTS, words);
     loses_its_sender("no=multi_recv byte=15:16@100;tcp;ofi_rxm", REQUESTS, words);
     let words = "a message with the job's token came from rank 150994944 of 2";

@@ -67,7 +67,7 @@ impl Segments for OneSided {
         let words: Vec<u64> = records(key).collect();
         let ([qword1, qword2], KEY_BYTES) = (&*words, key.len()) else {
             return Err(ConduitError {
-                message: format!("The gni conduit cannot use the key of a segment of rank {peer}."),
+                message: gasnet_conduit_util::record::bad_key("gni", peer),
             });
         };
         let (qword1, qword2) = (*qword1, *qword2);

@@ -60,8 +60,8 @@ fn events_with_an_index_that_there_is_not() {
     expect(
         "event:N:0xfc00000",
         &[
-            "it sent an impossible event (Request, index 6",
-            "it sent an impossible event (Reply, index 6",
+            "it sent an invalid event (Request, index 6",
+            "it sent an invalid event (Reply, index 6",
             "a malformed message was fetched",
         ],
     );
@@ -71,7 +71,7 @@ fn events_with_an_index_that_there_is_not() {
 #[test]
 fn an_index_beyond_the_outbox() {
     let printed = child("posts::operations", "forge=event:2:0x21400000", "FAULTS_KINDS=ask");
-    let wanted = "rank 0 lost rank 1: it sent an impossible event (WaitingReply, index 5)";
+    let wanted = "rank 0 lost rank 1: it sent an invalid event (WaitingReply, index 5)";
     assert!(printed.contains(wanted), "{printed}");
 }
 
@@ -79,7 +79,7 @@ fn an_index_beyond_the_outbox() {
 fn events_of_no_kind() {
     let printed = child("posts::operations", "forge=event:1:0xf0000000", "FAULTS_KINDS=ask");
     let is_named = ["rank 0 lost rank 1: ", "rank 1 lost rank 0: "]
-        .map(|begin| format!("{begin}it sent an impossible event (0x"))
+        .map(|begin| format!("{begin}it sent an invalid event (0x"))
         .iter()
         .any(|text| printed.contains(text));
     assert!(is_named, "{printed}");
@@ -90,7 +90,7 @@ fn events_of_no_kind() {
 #[test]
 fn events_of_another_kind() {
     let printed = child("posts::operations", "forge=event:2:0x10000000", "FAULTS_KINDS=ask");
-    let loss = "rank 0 lost rank 1: it sent an impossible event (Fetched, index 0)";
+    let loss = "rank 0 lost rank 1: it sent an invalid event (Fetched, index 0)";
     assert!(printed.contains(loss), "{printed}");
 }
 
@@ -112,5 +112,5 @@ fn slots_that_there_are_not() {
 
 #[test]
 fn words_of_spaces_that_there_are_not() {
-    expect("data:N:0xff00", &["it sent an impossible event (Released, index 0)"]);
+    expect("data:N:0xff00", &["it sent an invalid event (Released, index 0)"]);
 }

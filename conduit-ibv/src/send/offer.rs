@@ -60,7 +60,7 @@ impl Messages {
         if let Some((_, buffer)) = removed {
             buffer.release();
         } else {
-            let why = format!("it has fetched packet {number}, which it was not offered");
+            let why = format!("it acknowledged packet {number}, which was never offered to it");
             self.fabric.peers.states.lose(source, why);
         }
     }

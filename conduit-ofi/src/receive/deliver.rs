@@ -154,7 +154,7 @@ impl Receiver {
         let (bytes, most) = (place.len(), self.max_packet);
         if bytes > most {
             let text =
-                format!("it sent a packet of {bytes} bytes, of which {most} are possible: its memory is corrupt");
+                format!("it sent a packet of {bytes} bytes, more than the limit of {most}: its memory is corrupt");
             link.peers.states.lose(source, text);
             return 0;
         }
@@ -208,7 +208,7 @@ impl Receiver {
         match why {
             Refusal::Outsider => self.outsiders.drop(link.rank, "a message without the job's token"),
             Refusal::Impossible(source) if source.0 < link.peers.count() => {
-                let text = "it sent a header that no rank sends: its memory is corrupt".to_owned();
+                let text = "it sent an invalid message header: its memory is corrupt".to_owned();
                 link.peers.states.lose(source, text);
             }
             Refusal::Impossible(source) => {

@@ -2,7 +2,7 @@
 //! little-endian order.
 #![forbid(unsafe_code)]
 
-use gasnet_conduit::{Class, StartInfo};
+use gasnet_conduit::{Class, JobRank, StartInfo};
 
 /// A record, or a field of one.
 pub trait Record: Sized {
@@ -121,6 +121,11 @@ pub fn exchange<R: Record>(info: &StartInfo<'_>, own: &R) -> Vec<R> {
 /// Error of a rank that has started, because another has not.
 pub fn failed(rank: usize) -> String {
     format!("rank {rank} failed to start; its message precedes")
+}
+
+/// Error of a conduit that cannot read the key of a peer's segment.
+pub fn bad_key(conduit: &str, peer: JobRank) -> String {
+    format!("{conduit}: rank {peer} sent a malformed segment key. Do all ranks run the same build?")
 }
 
 /// The result of this process, if all processes have one. The error is a message without a full

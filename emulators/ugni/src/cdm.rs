@@ -36,10 +36,10 @@ extern "C" fn GNI_CdmCreate(
             return Err(invalid("a resource is either dedicated or shared"));
         }
         if out.is_null() {
-            return Err(invalid("no place for the handle"));
+            return Err(invalid("the pointer for the handle is null"));
         }
         let cdm = Cdm::new(instance, ptag, cookie, modes).publish();
-        store(out, cdm.handle(), "no place for the handle")
+        store(out, cdm.handle(), "the pointer for the handle is null")
     })
 }
 
@@ -133,7 +133,7 @@ extern "C" fn GNI_CdmAttach(
     call("GNI_CdmAttach", || {
         let cdm = Cdm::of(cdm)?;
         if local_address.is_null() || out.is_null() {
-            return Err(invalid("no place for the address or the handle"));
+            return Err(invalid("the pointer for the address or the handle is null"));
         }
         let nic = attach(cdm, device)?;
         store(local_address, nic.address, "")?;
@@ -192,7 +192,7 @@ extern "C" fn GNI_CdmGetNicAddress(device: u32, address: *mut u32, cpu: *mut u32
             quiet(abi::GNI_RC_NO_MATCH)
         })?;
         let found = process::address(&config, device).ok_or(quiet(abi::GNI_RC_NO_MATCH))?;
-        store(address, found, "no place for the address")?;
-        store(cpu, 0, "no place for the CPU")
+        store(address, found, "the pointer for the address is null")?;
+        store(cpu, 0, "the pointer for the CPU is null")
     })
 }

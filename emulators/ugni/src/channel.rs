@@ -50,7 +50,7 @@ extern "C" fn GNI_CompChanCreate(
             socket: socket.into(),
             cqs: Mutex::new(Vec::new()),
         };
-        store(out, channel.publish().handle(), "no place for the handle")
+        store(out, channel.publish().handle(), "the pointer for the handle is null")
     })
 }
 
@@ -69,7 +69,11 @@ extern "C" fn GNI_CompChanDestroy(channel: abi::gni_comp_chan_handle_t) -> abi::
 extern "C" fn GNI_CompChanFd(channel: abi::gni_comp_chan_handle_t, out: *mut i32) -> abi::gni_return_t {
     call("GNI_CompChanFd", || {
         let channel = Channel::of(channel)?;
-        store(out, channel.socket.as_raw_fd(), "no place for the descriptor")
+        store(
+            out,
+            channel.socket.as_raw_fd(),
+            "the pointer for the descriptor is null",
+        )
     })
 }
 
@@ -144,6 +148,6 @@ extern "C" fn GNI_CompChanGetEvent(
     out: *mut abi::gni_cq_handle_t,
 ) -> abi::gni_return_t {
     call("GNI_CompChanGetEvent", || {
-        store(out, next(Channel::of(channel)?)?, "no place for the handle")
+        store(out, next(Channel::of(channel)?)?, "the pointer for the handle is null")
     })
 }

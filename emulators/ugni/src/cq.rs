@@ -51,7 +51,7 @@ extern "C" fn GNI_CqCreate(
             ));
         }
         if out.is_null() {
-            return Err(invalid("no place for the handle"));
+            return Err(invalid("the pointer for the handle is null"));
         }
         let capacity = if nic.process.config.cq_round {
             (entry_count + 2).next_multiple_of(PAGE_ENTRIES)
@@ -75,7 +75,7 @@ extern "C" fn GNI_CqCreate(
             requests: UnsafeCell::new(None),
             misses: Misses::default(),
         };
-        store(out, cq.publish().handle(), "no place for the handle")
+        store(out, cq.publish().handle(), "the pointer for the handle is null")
     })
 }
 
@@ -112,7 +112,7 @@ extern "C" fn GNI_CqTestEvent(cq: abi::gni_cq_handle_t) -> abi::gni_return_t {
 extern "C" fn GNI_CqGetEvent(cq: abi::gni_cq_handle_t, out: *mut abi::gni_cq_entry_t) -> abi::gni_return_t {
     let cq = match Cq::of(cq) {
         Ok(cq) if !out.is_null() => cq,
-        Ok(_) => return code("GNI_CqGetEvent", Err(invalid("no place for the entry"))),
+        Ok(_) => return code("GNI_CqGetEvent", Err(invalid("the pointer for the entry is null"))),
         Err(refusal) => return code("GNI_CqGetEvent", Err(refusal)),
     };
     if cq.is_empty() {
@@ -142,7 +142,7 @@ extern "C" fn GNI_GetCompleted(
 ) -> abi::gni_return_t {
     call("GNI_GetCompleted", || {
         let (cq, _inside) = Cq::enter(cq)?;
-        store(out, std::ptr::null_mut(), "no place for the descriptor")?;
+        store(out, std::ptr::null_mut(), "the pointer for the descriptor is null")?;
         let (descriptor, result) = queue::completed(cq, entry)?;
         store(out, descriptor, "")?;
         match result {
@@ -197,7 +197,7 @@ extern "C" fn GNI_CqVectorMonitor(
 ) -> abi::gni_return_t {
     call("GNI_CqVectorMonitor", || {
         let index = wait(&blocking(cqs, count)?, timeout)?;
-        store(which, index as u32, "no place for the index")
+        store(which, index as u32, "the pointer for the index is null")
     })
 }
 
@@ -229,6 +229,10 @@ extern "C" fn GNI_CqErrorStr(entry: abi::gni_cq_entry_t, buffer: *mut c_void, le
 extern "C" fn GNI_CqErrorRecoverable(entry: abi::gni_cq_entry_t, out: *mut u32) -> abi::gni_return_t {
     call("GNI_CqErrorRecoverable", || match entry::status(entry) {
         0 => Err(refusal(abi::GNI_RC_INVALID_STATE, "the entry has no error")),
-        status => store(out, u32::from(status::recoverable(status)), "no place for the answer"),
+        status => store(
+            out,
+            u32::from(status::recoverable(status)),
+            "the pointer for the answer is null",
+        ),
     })
 }

@@ -186,10 +186,18 @@ fn test(ep: abi::gni_ep_handle_t, id: u64, out: &Out) -> Outcome<abi::gni_post_s
     let _lock = process.fabric.matching.lock();
     let datagram = process.fabric.datagrams.at(answer.index);
     let state = datagram.state.load(Relaxed);
-    store(out.0, state, "no place for the state")?;
+    store(out.0, state, "the pointer for the state is null")?;
     if state == abi::GNI_POST_COMPLETED {
-        store(out.1, datagram.from_address.load(Relaxed), "no place for the address")?;
-        store(out.2, datagram.from_instance.load(Relaxed), "no place for the instance")?;
+        store(
+            out.1,
+            datagram.from_address.load(Relaxed),
+            "the pointer for the address is null",
+        )?;
+        store(
+            out.2,
+            datagram.from_instance.load(Relaxed),
+            "the pointer for the instance is null",
+        )?;
         datagram.answer.get(&answer);
         ep.answers.borrow_mut().remove(place);
         let _guard = process.allocation();
@@ -260,14 +268,14 @@ fn probe(nic: abi::gni_nic_handle_t) -> Outcome<&'static Datagram> {
 #[no_mangle]
 extern "C" fn GNI_PostDataProbeById(nic: abi::gni_nic_handle_t, id: *mut u64) -> abi::gni_return_t {
     call("GNI_PostDataProbeById", || {
-        store(id, probe(nic)?.id.load(Relaxed), "no place for the id")
+        store(id, probe(nic)?.id.load(Relaxed), "the pointer for the id is null")
     })
 }
 
 #[no_mangle]
 extern "C" fn GNI_PostdataProbeWaitById(nic: abi::gni_nic_handle_t, timeout: u32, id: *mut u64) -> abi::gni_return_t {
     let poll = || match probe(nic) {
-        Ok(datagram) => store(id, datagram.id.load(Relaxed), "no place for the id").map(|()| true),
+        Ok(datagram) => store(id, datagram.id.load(Relaxed), "the pointer for the id is null").map(|()| true),
         Err(refusal) if refusal.code == abi::GNI_RC_NO_MATCH => Ok(false),
         Err(refusal) => Err(refusal),
     };

@@ -17,7 +17,7 @@ extern "C" fn GNI_CeCreate(nic: abi::gni_nic_handle_t, out: *mut abi::gni_ce_han
         let (nic, _inside) = Nic::enter(nic)?;
         nic.check_engines()?;
         if out.is_null() {
-            return Err(invalid("no place for the handle"));
+            return Err(invalid("the pointer for the handle is null"));
         }
         let process = nic.process;
         if !take(&nic.hardware.ce, process.config.ce) {
@@ -52,7 +52,7 @@ extern "C" fn GNI_CeCreate(nic: abi::gni_nic_handle_t, out: *mut abi::gni_ce_han
 #[no_mangle]
 extern "C" fn GNI_CeGetId(engine: abi::gni_ce_handle_t, out: *mut u32) -> abi::gni_return_t {
     call("GNI_CeGetId", || {
-        store(out, Engine::of(engine)?.id, "no place for the id")
+        store(out, Engine::of(engine)?.id, "the pointer for the id is null")
     })
 }
 

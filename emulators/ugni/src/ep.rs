@@ -21,7 +21,7 @@ extern "C" fn GNI_EpCreate(
         let (nic, _inside) = Nic::enter(nic)?;
         let cq = if cq.is_null() { None } else { Some(Cq::of(cq)?) };
         if out.is_null() {
-            return Err(invalid("no place for the handle"));
+            return Err(invalid("the pointer for the handle is null"));
         }
         if let Some(cq) = cq {
             if cq.role.get() == Role::Destination {

@@ -67,7 +67,7 @@ extern "C" fn GNI_GetDeviceType(out: *mut abi::gni_nic_device_t) -> abi::gni_ret
         } else {
             abi::GNI_DEVICE_ARIES
         };
-        store(out, kind, "no place for the type")
+        store(out, kind, "the pointer for the type is null")
     })
 }
 
@@ -75,7 +75,7 @@ extern "C" fn GNI_GetDeviceType(out: *mut abi::gni_nic_device_t) -> abi::gni_ret
 extern "C" fn GNI_GetNumLocalDevices(out: *mut i32) -> abi::gni_return_t {
     call("GNI_GetNumLocalDevices", || {
         let count = config("GNI_GetNumLocalDevices")?.nics;
-        store(out, count as i32, "no place for the number")
+        store(out, count as i32, "the pointer for the number is null")
     })
 }
 
@@ -101,7 +101,7 @@ extern "C" fn GNI_GetVersionInformation(out: *mut abi::gni_version_info_t) -> ab
     };
     code(
         "GNI_GetVersionInformation",
-        store(out, information, "no place for the version"),
+        store(out, information, "the pointer for the version is null"),
     )
 }
 
@@ -111,7 +111,7 @@ extern "C" fn GNI_GetPtag(device: u32, cookie: u32, out: *mut u8) -> abi::gni_re
     call("GNI_GetPtag", || {
         process::address(&config("GNI_GetPtag")?, device).ok_or(quiet(abi::GNI_RC_NO_MATCH))?;
         let tag = 3 + (cookie ^ cookie >> 16) % 125;
-        store(out, tag as u8, "no place for the tag")
+        store(out, tag as u8, "the pointer for the tag is null")
     })
 }
 
@@ -149,7 +149,11 @@ extern "C" fn GNI_GetJobResInfo(
             _ => return Err(quiet(abi::GNI_RC_ERROR_RESOURCE)),
         };
         let (used, limit) = resource(device, kind)?;
-        store(out, abi::gni_job_res_desc_t { used, limit }, "no place for the answer")
+        store(
+            out,
+            abi::gni_job_res_desc_t { used, limit },
+            "the pointer for the answer is null",
+        )
     })
 }
 
@@ -167,7 +171,7 @@ extern "C" fn GNI_GetDevResInfo(
             held,
             total,
         };
-        store(out, answer, "no place for the answer")
+        store(out, answer, "the pointer for the answer is null")
     })
 }
 

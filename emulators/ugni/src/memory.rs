@@ -177,7 +177,7 @@ extern "C" fn GNI_MemRegister(
         let (nic, _inside) = Nic::enter(nic)?;
         let cq = if cq.is_null() { None } else { Some(Cq::of(cq)?) };
         if out.is_null() {
-            return Err(invalid("no place for the handle"));
+            return Err(invalid("the pointer for the handle is null"));
         }
         if vmdh_index != u32::MAX && vmdh_index != 0 {
             return Err(invalid("no such index of virtual MDDs"));

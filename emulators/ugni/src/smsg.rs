@@ -57,7 +57,11 @@ extern "C" fn GNI_SmsgBufferSizeNeeded(attr: *const abi::gni_smsg_attr_t, out: *
             mbox_offset: 0,
             ..attr
         })?;
-        store(out, (LINE + side.credits * side.slot) as u32, "no place for the size")
+        store(
+            out,
+            (LINE + side.credits * side.slot) as u32,
+            "the pointer for the size is null",
+        )
     })
 }
 
@@ -201,7 +205,11 @@ extern "C" fn GNI_SmsgGetNextWTag(ep: abi::gni_ep_handle_t, out: *mut *mut c_voi
         mailbox.received += 1;
         ep.mailbox.set(Some(mailbox));
         store(tag, flag as u8, "")?;
-        store(out, (slot + SLOT_HEADER) as *mut c_void, "no place for the message")
+        store(
+            out,
+            (slot + SLOT_HEADER) as *mut c_void,
+            "the pointer for the message is null",
+        )
     })
 }
 
