@@ -11,16 +11,14 @@
 //! ([`crate::barrier`]).
 
 use crate::barrier::Rounds;
-use crate::buffers::{Buffer, BUFFER};
+use crate::buffers::Buffer;
 use crate::link::Link;
 use crate::operations::CompletionAction;
 use crate::receive::Receiver;
 use crate::rma::OneSided;
-use crate::send::{is_short, Messages};
-use crate::wire::{Content, QueuedMessage};
+use crate::send::Messages;
 use gasnet_conduit::{
-    Abilities, Barrier, Busy, Class, Completion, JobRank, Network, PollScope, PutNotify, Rma, SendBuffer, SendBuffers,
-    Stop, Upcalls,
+    Abilities, Barrier, Busy, Class, Completion, JobRank, Network, PollScope, PutNotify, Rma, Stop, Upcalls,
 };
 use gasnet_conduit_util::aligned_copy::copy_out;
 
@@ -39,7 +37,7 @@ pub struct Net {
 
 impl Net {
     #[inline]
-    fn link(&self) -> &Link {
+    pub fn link(&self) -> &Link {
         &self.rma.link
     }
 
@@ -145,37 +143,5 @@ impl Network for Net {
             barrier: self.rounds.as_ref().map(|rounds| rounds as &dyn Barrier),
             ..Abilities::default()
         }
-    }
-}
-
-impl SendBuffers for Net {
-    fn max_bytes(&self) -> usize {
-        BUFFER
-    }
-
-    fn reserve(&self, _: JobRank, _: Class, bytes: usize) -> Result<SendBuffer, Busy> {
-        assert!(bytes <= BUFFER, "defect: a buffer of {bytes} bytes");
-        self.link().buffers.reserve().ok_or(Busy)
-    }
-
-    fn send_reserved(&self, peer: JobRank, class: Class, buffer: SendBuffer, bytes: usize) -> Result<(), Busy> {
-        let (messages, link) = (&self.messages, self.link());
-        if is_short(link, bytes) {
-            // SAFETY: the client has written as many bytes of the buffer.
-            let message = unsafe { std::slice::from_raw_parts(buffer.0, bytes) };
-            messages.send(link, peer, class, &[message])?;
-            self.release(buffer);
-            return Ok(());
-        }
-        messages.take_credit(link, peer, class)?;
-        // SAFETY: the client gives up what `reserve` has given it.
-        let content = Content::Long(unsafe { link.buffers.reserved(buffer) }, bytes);
-        messages.send_queued(link, QueuedMessage { peer, class, content });
-        Ok(())
-    }
-
-    fn release(&self, buffer: SendBuffer) {
-        // SAFETY: the client gives up what `reserve` has given it.
-        unsafe { self.link().buffers.reserved(buffer) }.release();
     }
 }

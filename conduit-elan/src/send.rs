@@ -1,6 +1,8 @@
 //! Sending. A message that fits goes to the receiver's queue; a longer one to its port, from a
 //! buffer. Its class decides on the queue, or the tag.
 
+mod buffers;
+
 use crate::buffers::{Buffer, Use, BUFFER};
 use crate::credits::{Credits, COUNTS};
 use crate::ffi::{Local, Queue};

@@ -2,6 +2,7 @@
 //! for single operations.
 
 pub mod registrations;
+mod segments;
 
 use crate::ffi::{Arrivals, Remote};
 use crate::memory::registrations::Registrations;

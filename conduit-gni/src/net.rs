@@ -1,15 +1,12 @@
 //! A started conduit: its parts.
 
 use crate::barrier::Rounds;
-use crate::buffers::Bounces;
 use crate::posts::{Domain, Posts, FIRST};
 use crate::receive::Receiver;
 use crate::rma::OneSided;
-use crate::send::{Filled, Messages};
+use crate::send::Messages;
 use crate::wire::Kind;
-use gasnet_conduit::{
-    Abilities, Barrier, Busy, Class, JobRank, Network, PollScope, SendBuffer, SendBuffers, Stop, Upcalls, Wake,
-};
+use gasnet_conduit::{Abilities, Barrier, Busy, Class, JobRank, Network, PollScope, Stop, Upcalls, Wake};
 
 /// A started conduit.
 pub struct Net {
@@ -26,10 +23,6 @@ impl Net {
     #[inline]
     pub fn posts(&self) -> &Posts {
         &self.rma.posts
-    }
-
-    fn buffers(&self) -> &Bounces {
-        &self.rma.posts.buffers
     }
 }
 
@@ -63,29 +56,6 @@ impl Network for Net {
             wake: self.posts().channel().is_some().then_some(self as &dyn Wake),
             ..Abilities::default()
         }
-    }
-}
-
-impl SendBuffers for Net {
-    fn max_bytes(&self) -> usize {
-        self.buffers().pool.bytes()
-    }
-
-    fn reserve(&self, _: JobRank, _: Class, _: usize) -> Result<SendBuffer, Busy> {
-        let bounce = self.buffers().reserve().ok_or(Busy)?;
-        Ok(SendBuffer(bounce.into_address() as *mut u8))
-    }
-
-    fn send_reserved(&self, peer: JobRank, class: Class, buffer: SendBuffer, bytes: usize) -> Result<(), Busy> {
-        // SAFETY: the client gives up what `reserve` has given it. If busy, it is not released.
-        let bounce = unsafe { Bounces::reserved(buffer) };
-        let filled = Filled { bounce, bytes };
-        self.messages.send_reserved(self.posts(), peer, class, filled)
-    }
-
-    fn release(&self, buffer: SendBuffer) {
-        // SAFETY: the client gives up what `reserve` has given it.
-        unsafe { Bounces::reserved(buffer) }.release();
     }
 }
 

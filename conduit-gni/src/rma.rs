@@ -8,7 +8,6 @@
 //! wanted is left out.
 
 mod long;
-mod segments;
 
 use crate::buffers::{give, Bounce};
 use crate::ffi::{Extent, Local, INLINE};

@@ -1,5 +1,7 @@
 //! Sending packets: see [`crate::credits`].
 
+mod buffers;
+
 use crate::buffers::{give, Bounce};
 use crate::carrier::{Current, QueuedMessage};
 use crate::credits::{Am, RequestPath, SendReservation};
@@ -10,6 +12,7 @@ use crate::region::{Region, FRONT, HEAD};
 use crate::settings::Settings;
 use crate::wire::{Head, Kind};
 use gasnet_conduit::{Busy, Class, JobRank};
+use gasnet_conduit_util::parts::{gather, length};
 use gasnet_conduit_util::peer_states::PeerState;
 use gasnet_conduit_util::pending_queue::PendingQueue;
 use gasnet_sys::atomic::Ordering;
@@ -30,7 +33,7 @@ impl<'a> Parts<'a> {
     #[inline]
     pub fn new(parts: &'a [&'a [u8]]) -> Self {
         Self {
-            bytes: parts.iter().map(|part| part.len()).sum(),
+            bytes: length(parts),
             slices: parts,
             payload: 0,
         }
@@ -45,16 +48,6 @@ impl<'a> Parts<'a> {
     /// One packet.
     pub fn concat(&self) -> Box<[u8]> {
         self.slices.concat().into()
-    }
-
-    /// Writes the packet.
-    #[inline]
-    fn gather(&self, to: &mut [u8]) {
-        let mut at = 0;
-        for part in self.slices {
-            to[at..at + part.len()].copy_from_slice(part);
-            at += part.len();
-        }
     }
 }
 
@@ -92,7 +85,7 @@ impl Packet<'_> {
     /// Copies the packet, whose buffer is free then.
     fn copy_to(self, to: &mut [u8]) {
         match self {
-            Self::Parts(parts) => parts.gather(to),
+            Self::Parts(parts) => gather(parts.slices, to),
             Self::Reserved(mut filled) => {
                 to.copy_from_slice(filled.bounce.bytes(filled.bytes));
                 filled.bounce.release();
@@ -288,7 +281,7 @@ impl Messages {
             Some(bounce) => (bounce.address(), bounce.bytes(bytes)),
         };
         place[..8].copy_from_slice(&head.to_ne_bytes());
-        packet.gather(&mut place[FRONT..]);
+        gather(packet.slices, &mut place[FRONT..]);
         post.done = CompletionAction::Reply(bounce);
         let slot = self.region.layout.slot(current.slot);
         post.put(MESSAGE, from, bytes, queue.posts.peers.in_region(current.source, slot));
@@ -322,7 +315,7 @@ impl Messages {
         };
         let (offset, bytes) = (self.region.layout.reply_buffer(place), packet.bytes);
         // SAFETY: the place is this reply's.
-        packet.gather(unsafe { self.region.packet(offset, bytes) });
+        gather(packet.slices, unsafe { self.region.packet(offset, bytes) });
         let head = Head::of_reply(bytes, 0);
         self.region.word(offset + HEAD).store(head, Ordering::Release);
         if posts.signal(peer, Kind::WaitingReply, place) {

@@ -49,15 +49,11 @@ mod wire;
 mod xrc;
 
 use connect::thread::ConnectionThread;
-use ffi::{Domain, Errno};
-use gasnet_conduit::config::{self, Variable};
+use gasnet_conduit::config::Variable;
 use gasnet_conduit::{
-    Abilities, Atomics, Busy, Class, Conduit, ConduitError, Dmabuf, Gather, Identity, JobRank, Limits, LocalSegment,
-    Network, PollScope, ProviderReport, Reach, Registration, RemoteSegment, SegmentMemory, Segments, StartInfo, Stop,
-    Upcalls, Wake,
+    Abilities, Atomics, Busy, Class, Conduit, ConduitError, Gather, Identity, JobRank, Limits, Network, PollScope,
+    ProviderReport, Reach, StartInfo, Stop, Upcalls, Wake,
 };
-use memory::advice::advised;
-use memory::Keys;
 use net::Net;
 use std::sync::Arc;
 
@@ -154,69 +150,6 @@ impl Network for Started {
             wake: net.wake.is_some().then_some(net as &dyn Wake),
             ..Abilities::default()
         }
-    }
-}
-
-impl Segments for Net {
-    fn max_key_bytes(&self) -> usize {
-        self.fabric().segments.max_key_bytes()
-    }
-
-    fn max_bytes(&self) -> usize {
-        self.max_bytes
-    }
-
-    fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
-        let domains: Vec<&Domain> = self.fabric().domains().collect();
-        let registered = self.fabric().segments.register(&domains, memory);
-        registered.map_err(|why| ConduitError {
-            message: format!(
-                "The ibv conduit cannot register {} bytes at {:#x}: {}. GASNET_MAX_SEGSIZE limits segments.",
-                memory.bytes,
-                memory.base,
-                advised(why)
-            ),
-        })
-    }
-
-    fn register_device(&self, memory: &SegmentMemory, dmabuf: &dyn Fn() -> Option<Dmabuf>) -> Option<Registration> {
-        let fabric = self.fabric();
-        let domains: Vec<&Domain> = fabric.domains().collect();
-        let register = |dmabuf: Option<&Dmabuf>| fabric.segments.register_device(&domains, memory, dmabuf);
-        let by_dmabuf = match dmabuf() {
-            Some(dmabuf) => register(Some(&dmabuf)).map_err(|why| why.to_string()),
-            None => Err("the device exports none".to_owned()),
-        };
-        // A module of the kernel may know the addresses of the device (peer memory).
-        let registered = by_dmabuf.or_else(|why| register(None).map_err(|other| (why, other)));
-        let report = |(why, other): &(String, Errno)| {
-            if config::get().get_or_default(&config::VERBOSEENV) {
-                gasnet_conduit::print_line(format_args!(
-                    "GASNet: ibv: rank {}: {} bytes of a device cannot be registered. By dmabuf: {why}. By address: \
-                     {other}. Active Messages move the data.",
-                    fabric.rank, memory.bytes
-                ));
-            }
-        };
-        registered.inspect_err(report).ok()
-    }
-
-    fn deregister(&self, segment: LocalSegment) {
-        // SAFETY: the runtime uses the segment no more.
-        drop(unsafe { self.fabric().segments.own.remove(segment.0) });
-    }
-
-    fn learn(&self, peer: JobRank, memory: &SegmentMemory, key: &[u8]) -> Result<RemoteSegment, ConduitError> {
-        let segments = &self.fabric().segments;
-        let keys = Keys::read(memory, key, segments.rails).ok_or_else(|| ConduitError {
-            message: gasnet_conduit_util::record::bad_key("ibv", peer),
-        })?;
-        Ok(RemoteSegment(segments.learned.add(keys)))
-    }
-
-    fn forget(&self, _: JobRank, segment: RemoteSegment) {
-        // SAFETY: no operation on the segment is under way.
-        drop(unsafe { self.fabric().segments.learned.remove(segment.0) });
     }
 }
 

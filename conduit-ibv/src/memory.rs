@@ -7,6 +7,7 @@ pub mod advice;
 pub mod limits;
 pub mod mapped;
 pub mod on_demand;
+mod segments;
 
 use crate::ffi::{Access, Domain, Errno, Region};
 use gasnet_conduit::{Dmabuf, LocalMemory, LocalSegment, Registration, RemoteMemory, SegmentMemory};

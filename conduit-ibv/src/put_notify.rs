@@ -6,7 +6,7 @@ use crate::ffi::Work;
 use crate::operations::CompletionAction;
 use crate::rma::{extent_of, in_place, local_completion, Operations};
 use crate::route::Route;
-use crate::send::buffer_of;
+use crate::send::buffers::buffer_of;
 use crate::send::message::ROOM;
 use crate::transfers::{Following, Transfer};
 use gasnet_conduit::{Busy, Class, Completion, LocalCompletion, Put, PutNotify, SendBuffer};

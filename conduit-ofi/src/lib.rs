@@ -39,13 +39,8 @@ mod wake;
 mod wire;
 
 use gasnet_conduit::config::{self, Variable};
-use gasnet_conduit::{
-    Abilities, Atomics, Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, Network, PollScope,
-    ProviderReport, PutNotify, Reach, Rma, Segments, StartInfo, Stop, Upcalls, Wake,
-};
-use net::Net;
+use gasnet_conduit::{Conduit, ConduitError, Identity, Limits, Network, ProviderReport, Reach, StartInfo};
 use settings::Choice;
-use wire::{Kind, HEADER};
 
 #[cfg(fuzzing)]
 pub use fuzz::TARGETS as FUZZ_TARGETS;
@@ -136,47 +131,6 @@ impl Conduit for Ofi {
             let name = "libfabric".to_owned();
             vec![ProviderReport { name, facts }]
         })
-    }
-}
-
-impl Network for Net {
-    fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
-        self.messages.send(self.link(), peer, class, parts)
-    }
-
-    fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        self.poll(scope, upcalls)
-    }
-
-    /// An orderly stop tells peers that were contacted that this is no crash.
-    fn stop(&self, how: Stop) {
-        let link = self.link();
-        if link.peers.states.stop() {
-            return;
-        }
-        self.stale_shm.remove();
-        if how == Stop::Signal {
-            return;
-        }
-        let mut message = [0; HEADER];
-        link.header(Kind::Bye, 0).encode(0, &mut message);
-        for peer in link.peers.contacted() {
-            // If that fails, the peer is gone, or it reads of the end from its node agent.
-            let _ = self.messages.send_header(link, &message, peer);
-        }
-    }
-
-    fn abilities(&self) -> Abilities<'_> {
-        let (rma, offered) = (&self.rma, self.rma.abilities);
-        Abilities {
-            send_buffers: Some(self),
-            segments: offered.rma.then_some(rma as &dyn Segments),
-            rma: offered.rma.then_some(rma as &dyn Rma),
-            put_notify: offered.rma.then_some(self as &dyn PutNotify),
-            atomics: (offered.atomics != 0).then_some(rma as &dyn Atomics),
-            wake: self.link().endpoint.wake.map(|_| self as &dyn Wake),
-            ..Abilities::default()
-        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Registered memory and keys.
 
+mod segments;
+
 use crate::ffi::{mr_mode, Endpoint, Info, Region, Remote, Source};
 use gasnet_conduit::{LocalMemory, RemoteMemory};
 use gasnet_conduit_util::slot_table::SlotTable;

@@ -4,9 +4,12 @@ use crate::connect_timeout::ConnectTimeouts;
 use crate::link::Link;
 use crate::receive::deliver::Receiver;
 use crate::rma::OneSided;
-use crate::send::{held_of, send_reserved, Messages};
+use crate::send::Messages;
 use crate::stale_shm::StaleShm;
-use gasnet_conduit::{Busy, Class, JobRank, LocalCompletion, Put, PutNotify, SendBuffer, SendBuffers};
+use crate::wire::{Kind, HEADER};
+use gasnet_conduit::{
+    Abilities, Atomics, Busy, Class, JobRank, Network, PollScope, PutNotify, Rma, Segments, Stop, Upcalls, Wake,
+};
 
 /// A started conduit.
 pub struct Net {
@@ -29,43 +32,50 @@ impl Net {
     }
 }
 
+impl Network for Net {
+    fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
+        self.messages.send(self.link(), peer, class, parts)
+    }
+
+    fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        self.poll(scope, upcalls)
+    }
+
+    /// An orderly stop tells peers that were contacted that this is no crash.
+    fn stop(&self, how: Stop) {
+        let link = self.link();
+        if link.peers.states.stop() {
+            return;
+        }
+        self.stale_shm.remove();
+        if how == Stop::Signal {
+            return;
+        }
+        let mut message = [0; HEADER];
+        link.header(Kind::Bye, 0).encode(0, &mut message);
+        for peer in link.peers.contacted() {
+            // If that fails, the peer is gone, or it reads of the end from its node agent.
+            let _ = self.messages.send_header(link, &message, peer);
+        }
+    }
+
+    fn abilities(&self) -> Abilities<'_> {
+        let (rma, offered) = (&self.rma, self.rma.abilities);
+        Abilities {
+            send_buffers: Some(self),
+            segments: offered.rma.then_some(rma as &dyn Segments),
+            rma: offered.rma.then_some(rma as &dyn Rma),
+            put_notify: offered.rma.then_some(self as &dyn PutNotify),
+            atomics: (offered.atomics != 0).then_some(rma as &dyn Atomics),
+            wake: self.link().endpoint.wake.map(|_| self as &dyn Wake),
+            ..Abilities::default()
+        }
+    }
+}
+
 impl Drop for Net {
     fn drop(&mut self) {
         // SAFETY: nobody else has this any more; regions are dropped next.
         unsafe { self.rma.close() };
-    }
-}
-
-impl SendBuffers for Net {
-    fn max_bytes(&self) -> usize {
-        self.messages.max_packet
-    }
-
-    fn reserve(&self, _: JobRank, _: Class, bytes: usize) -> Result<SendBuffer, Busy> {
-        self.messages.reserve(self.link(), bytes)
-    }
-
-    fn send_reserved(&self, peer: JobRank, class: Class, buffer: SendBuffer, bytes: usize) -> Result<(), Busy> {
-        send_reserved(self.link(), peer, class, buffer, bytes)
-    }
-
-    fn release(&self, buffer: SendBuffer) {
-        held_of(buffer).release();
-    }
-}
-
-impl PutNotify for Net {
-    fn packed_limit(&self) -> usize {
-        self.messages.packed_limit(self.rma.abilities.announces)
-    }
-
-    fn put_and_notify(
-        &self,
-        put: &Put,
-        reserved: Option<SendBuffer>,
-        class: Class,
-        parts: &[&[u8]],
-    ) -> Result<LocalCompletion, Busy> {
-        self.messages.put_and_notify(&self.rma, put, reserved, (class, parts))
     }
 }

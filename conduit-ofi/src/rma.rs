@@ -5,8 +5,6 @@
 //! as long as its operation cannot go stale. Memory that cannot be registered is copied part by
 //! part.
 
-mod segments;
-
 use crate::ffi::{bits, Errno, Remote, Source};
 use crate::link::{Link, Stalled};
 use crate::memory::Segments;

@@ -1,12 +1,15 @@
 //! Sending packets.
 
+pub mod buffers;
+
 use crate::credits::SendReservation;
 use crate::ffi::Errno;
 use crate::link::{Link, Stalled, Started};
 use crate::operations::{self, grow, take, OwnedOperation, Pool};
 use crate::settings::Settings;
 use crate::wire::{padding, Kind, HEADER, OVERHEAD};
-use gasnet_conduit::{Busy, Class, JobRank, SendBuffer};
+use gasnet_conduit::{Busy, Class, JobRank};
+use gasnet_conduit_util::parts::{gather, length};
 
 /// Most bytes of an injected message, which is assembled on the stack.
 pub const INJECT: usize = 256;
@@ -55,7 +58,7 @@ impl Messages {
 
     /// See [`gasnet_conduit::Network::send`].
     pub fn send(&self, link: &Link, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
-        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        let bytes = length(parts);
         let message = HEADER + bytes + padding(bytes);
         assert!(
             bytes <= self.max_packet,
@@ -69,14 +72,14 @@ impl Messages {
         if message <= self.inject {
             let mut room = [0_u8; INJECT];
             header.encode(bytes, &mut room);
-            concatenate(parts, &mut room[HEADER..]);
+            gather(parts, &mut room[HEADER..]);
             sent = link.endpoint.inject(&room[..message], reservation.number);
         }
         if sent.is_err_and(|why| why == Errno::AGAIN || why.refuses_flags()) {
             if let Some(mut held) = self.send_buffer(link, class, message) {
                 let room = held.bytes(message);
                 header.encode(bytes, room);
-                concatenate(parts, &mut room[HEADER..]);
+                gather(parts, &mut room[HEADER..]);
                 (held.kind, held.peer) = (operations::Kind::Packet(class), peer);
                 // The first message to a peer must not wait until it is connected.
                 let started = transmit(link, held, message, reservation.number);
@@ -113,15 +116,6 @@ impl Messages {
         (held.kind, held.peer) = (operations::Kind::Packet(Class::Reply), peer);
         transmit(link, held, message.len(), number).map_err(fault)
     }
-
-    /// A send buffer for a client.
-    pub fn reserve(&self, link: &Link, bytes: usize) -> Result<SendBuffer, Busy> {
-        assert!(bytes <= self.max_packet, "defect: a send buffer of {bytes} bytes");
-        let held = take(&self.reserved, &link.endpoint).ok_or(Busy)?;
-        let address = held.address() + HEADER;
-        held.into_context();
-        Ok(SendBuffer(address as *mut u8))
-    }
 }
 
 /// Releases an operation that was not started. Returns why.
@@ -144,41 +138,4 @@ pub fn transmit(link: &Link, held: OwnedOperation, message: usize, number: u64) 
 pub fn transmit_later(link: &Link, held: OwnedOperation, message: usize, number: u64) -> bool {
     let started = transmit(link, held, message, number);
     link.is_over(started, |held| Stalled::Message(held, message))
-}
-
-/// Sends a packet of `bytes` bytes in a buffer that the client has filled.
-pub fn send_reserved(link: &Link, peer: JobRank, class: Class, buffer: SendBuffer, bytes: usize) -> Result<(), Busy> {
-    let message = HEADER + bytes + padding(bytes);
-    let reservation = SendReservation::take(link, peer, class, message)?;
-    let mut held = held_of(buffer);
-    let Some(reservation) = reservation else {
-        held.release();
-        return Ok(());
-    };
-    let header = link.header(Kind::Packet(class), reservation.credits);
-    header.encode(bytes, held.bytes(HEADER));
-    (held.kind, held.peer) = (operations::Kind::Packet(class), peer);
-    let started = link.or_stall(transmit(link, held, message, reservation.number), |held| {
-        Stalled::Message(held, message)
-    });
-    started.map_err(|(held, why)| {
-        held.into_context();
-        reservation.refused(link, why)
-    })
-}
-
-/// Writes the parts one after another.
-#[inline]
-pub fn concatenate(parts: &[&[u8]], room: &mut [u8]) {
-    let mut at = 0;
-    for part in parts {
-        room[at..at + part.len()].copy_from_slice(part);
-        at += part.len();
-    }
-}
-
-/// The operation whose bytes begin [`HEADER`] before a send buffer.
-pub fn held_of(buffer: SendBuffer) -> OwnedOperation {
-    // SAFETY: the runtime returns what `reserve` has given it, once.
-    unsafe { OwnedOperation::from_address(buffer.0 as usize - HEADER) }
 }

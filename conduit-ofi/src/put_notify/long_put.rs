@@ -7,11 +7,14 @@ use super::PutParts;
 use crate::credits::SendReservation;
 use crate::ffi::Errno;
 use crate::link::{Arrival, Stalled};
+use crate::net::Net;
 use crate::operations::{Access, Kind, Rest};
 use crate::rma::OneSided;
-use crate::send::{concatenate, held_of, transmit_later, Messages};
+use crate::send::buffers::held_of;
+use crate::send::{transmit_later, Messages};
 use crate::wire::{self, padding, HEADER, NUMBER};
-use gasnet_conduit::{Busy, Class, LocalCompletion, Put, SendBuffer, SourceUse};
+use gasnet_conduit::{Busy, Class, LocalCompletion, Put, PutNotify, SendBuffer, SourceUse};
+use gasnet_conduit_util::parts::{gather, length};
 use gasnet_sys::atomic::Ordering;
 use std::sync::atomic::AtomicU32;
 
@@ -22,36 +25,36 @@ const PACKED_LIMIT: usize = 8 << 10;
 /// Numbers of puts that announce themselves.
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
 
-impl Messages {
-    /// Largest payload that travels in its packet, if puts announce themselves or not.
-    pub fn packed_limit(&self, announces: bool) -> usize {
-        let half = self.max_packet / 2;
+impl PutNotify for Net {
+    fn packed_limit(&self) -> usize {
+        let half = self.messages.max_packet / 2;
         // A message after the delivery of a put costs a round trip more.
-        if announces {
+        if self.rma.abilities.announces {
             PACKED_LIMIT.min(half)
         } else {
             half
         }
     }
 
-    /// Puts, and sends a packet that waits for the parts of the put.
-    /// `filled`: the buffer of its source, if the client has filled one.
-    pub fn put_and_notify(
+    /// The packet waits for the parts of the put.
+    fn put_and_notify(
         &self,
-        rma: &OneSided,
         put: &Put,
-        filled: Option<SendBuffer>,
-        (class, packet): (Class, &[&[u8]]),
+        reserved: Option<SendBuffer>,
+        class: Class,
+        parts: &[&[u8]],
     ) -> Result<LocalCompletion, Busy> {
-        let link = &rma.link;
-        let bytes: usize = packet.iter().map(|part| part.len()).sum();
-        let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
-        let parts = put.bytes.div_ceil(link.endpoint.info().max_bytes()) as u32;
-        let kind = wire::Kind::Notice(class, number, parts);
+        let (rma, link) = (&self.rma, self.link());
+        let bytes = length(parts);
+        let count = PutParts {
+            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
+            parts: put.bytes.div_ceil(link.endpoint.info().max_bytes()) as u32,
+        };
+        let kind = wire::Kind::Notice(class, count.number, count.parts);
         let front = link.header(kind, 0).bytes();
         let message = front + bytes + padding(bytes);
         let Some(reservation) = SendReservation::take(link, put.to.peer, class, message)? else {
-            if let Some(buffer) = filled {
+            if let Some(buffer) = reserved {
                 held_of(buffer).release();
             }
             return Ok(LocalCompletion::AtReturn);
@@ -60,11 +63,12 @@ impl Messages {
             reservation.cancel(link);
             why
         };
-        let mut held = self.send_buffer(link, class, message).ok_or(Busy).map_err(busy)?;
+        let held = self.messages.send_buffer(link, class, message);
+        let mut held = held.ok_or(Busy).map_err(busy)?;
         let room = held.bytes(message);
         link.header(kind, reservation.credits).encode(bytes, room);
-        concatenate(packet, &mut room[front..]);
-        match put_payload(rma, put, filled, PutParts { number, parts }, reservation.number) {
+        gather(parts, &mut room[front..]);
+        match put_payload(rma, put, reserved, count, reservation.number) {
             Ok(local) => {
                 (held.kind, held.peer) = (Kind::Packet(class), put.to.peer);
                 transmit_later(link, held, message, reservation.number);
@@ -76,7 +80,9 @@ impl Messages {
             }
         }
     }
+}
 
+impl Messages {
     /// Announces parts of a put that is complete; later if there is no room now. Whether that is
     /// done, or failed.
     pub fn announce(&self, rma: &OneSided, arrival: Arrival) -> bool {

@@ -1,7 +1,7 @@
 //! Segments: registered with all domains, and learned from peers.
 
-use super::OneSided;
 use crate::ffi::Arrivals;
+use crate::rma::OneSided;
 use gasnet_conduit::{ConduitError, JobRank, LocalSegment, Registration, RemoteSegment, SegmentMemory, Segments};
 use gasnet_conduit_util::record::records;
 use gasnet_gni_abi as abi;

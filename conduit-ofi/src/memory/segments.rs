@@ -1,8 +1,8 @@
 //! Registration of segments, and keys of those of peers.
 
-use super::OneSided;
 use crate::ffi::{bits, mr_mode, Errno, Region};
 use crate::memory::Learned;
+use crate::rma::OneSided;
 use gasnet_conduit::{
     config, ConduitError, Device, Dmabuf, JobRank, LocalSegment, Registration, RemoteSegment, SegmentMemory, Segments,
 };
