@@ -42,7 +42,7 @@ extern "C" {
 typedef struct gasnet_elan gasnet_elan_t;
 /* A put, a get, or a message of a port under way. libelan: ELAN_EVENT */
 typedef struct gasnet_elan_event gasnet_elan_event_t;
-/* Puts, of which only so many are under way at a time. libelan: ELAN_PGCTRL */
+/* Puts, of which a limited number are under way at a time. libelan: ELAN_PGCTRL */
 typedef struct gasnet_elan_channel gasnet_elan_channel_t;
 /* Short messages, of which each process receives those sent to its queue of the same order.
  * libelan: ELAN_MAIN_QUEUE */
@@ -71,7 +71,7 @@ typedef struct {
     uint32_t queue_bytes;
     /* Messages that a process should have in a port at a time. libelan: base->tport_nslots */
     uint32_t port_slots;
-    /* Puts of at most so many bytes read their source before `put` returns, whatever memory that
+    /* Puts of at most this many bytes read their source before `put` returns, whatever memory that
      * is. libelan: base->putget_smallputsize */
     uint32_t small_put;
     /* Puts under way in a channel, at most 64. libelan: base->putget_throttle */
@@ -126,7 +126,7 @@ typedef struct {
     /* Waits for a put or get. libelan: elan_wait */
     void (*wait)(gasnet_elan_t *, gasnet_elan_event_t *);
 
-    /* A queue that can hold so many messages of at most so many bytes. Collective, in the same
+    /* A queue of `slots` messages of at most `bytes` bytes. Collective, in the same
      * order everywhere. Null: no memory. libelan: elan_gallocQueue, elan_mainQueueInit */
     gasnet_elan_queue_t *(*queue)(gasnet_elan_t *, size_t slots, size_t bytes);
     /* Sends a message. The buffer may be written at return. libelan: elan_queueReq */

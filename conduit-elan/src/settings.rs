@@ -15,11 +15,11 @@ settings! {
         SPAWNER: Option<Spawner> = choice("GASNET_ELAN_SPAWNER", "auto", "As GASNET_SPAWNER, for elan.")
             .scope(Scope::Launcher).ours();
         NETWORKDEPTH: u32 = count("GASNET_NETWORKDEPTH", "1024", 1, 1 << 20,
-            "Most puts in operation from a process, rounded up to a multiple of 64. More puts need more memory of the \
+            "Most puts in flight from a process, rounded up to a multiple of 64. More puts need more memory of the \
              NIC.")
             .scope(Scope::Rank) => pub depth;
         NBI_THROTTLE: Option<u32> = count("GASNET_NBI_THROTTLE", "", 1, 1 << 20,
-            "Most puts and gets of the client in operation from a process.")
+            "Most puts and gets of the client in flight from a process.")
             .scope(Scope::Rank).unset_means("GASNET_NETWORKDEPTH").optional()
             => pub most_operations: u32 = most_operations.unwrap_or(depth);
         PUTGET: bool = flag("GASNET_ELAN_PUTGET", true,

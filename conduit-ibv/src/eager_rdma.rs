@@ -136,7 +136,7 @@ impl Slot {
         unsafe { concatenate(parts, self.0[HEAD / 8..].as_mut_ptr().cast()) };
     }
 
-    /// Seals it as the message with this number. Returns the bytes to write.
+    /// Completes it as the message with this number. Returns the bytes to write.
     #[inline]
     pub fn complete(&mut self, number: u32, bytes: usize, header: SlotHeader) -> &[u8] {
         let words = Self::length(bytes) / 8;

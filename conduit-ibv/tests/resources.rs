@@ -192,7 +192,7 @@ impl Upcalls for Arrivals {
     }
 }
 
-/// Limits the locked memory of this process to so many KiB, also if it is root's.
+/// Limits the locked memory of this process to a number of KiB, also if it is root's.
 fn limit_locked_memory(kib: u64) {
     const CAP_IPC_LOCK: u32 = 14;
     const VERSION_3: u32 = 0x2008_0522;

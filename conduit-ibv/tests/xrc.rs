@@ -138,7 +138,7 @@ fn what_keeps_a_job_from_xrc() {
 
 #[test]
 fn a_failure_names_its_peer() {
-    // Rank 0 alone sends so many.
+    // Rank 0 alone sends this many.
     for (number, peer) in [(11, 1), (12, 3)] {
         let text = format!("lost rank {peer}: emu0 port 1: sending a message failed: remote operation error");
         let fault = format!("cqe-error=send:{number}:rem_op");

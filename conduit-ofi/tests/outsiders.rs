@@ -8,7 +8,7 @@ use gasnet_conduit::{Class, JobRank, Network, PollScope};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use strict::{over_strict_provider, poll_until, take, Report};
 
-/// Sends so many messages of so many bytes to rank 1, and polls until all is over.
+/// Sends `messages` messages of `bytes` bytes to rank 1, and polls until all is over.
 fn send(network: &dyn Network, report: &mut Report, (messages, bytes): (usize, usize), [sent, over]: [&AtomicBool; 2]) {
     let message = vec![1; bytes];
     for _ in 0..messages {
@@ -20,7 +20,7 @@ fn send(network: &dyn Network, report: &mut Report, (messages, bytes): (usize, u
     poll_until(network, report, |_| over.load(SeqCst));
 }
 
-/// Rank 0 sends so many messages of so many bytes: more than fit in all receive buffers. The
+/// Rank 0 sends `messages` messages of `bytes` bytes: more than fit in all receive buffers. The
 /// provider of rank 1 garbles some. At least the others arrive, and no peer is lost.
 fn outlives(plan: &'static str, (messages, bytes): (usize, usize), least: usize) {
     let job = Job::start(&|| over_strict_provider(plan), 2);
@@ -85,7 +85,7 @@ fn errors_of_no_operation() {
     outlives("no=multi_recv stray=foreign@1;tcp;ofi_rxm", SHORT, 300);
 }
 
-/// Rank 0 sends so many messages of this class, each with its number in front. The provider of rank
+/// Rank 0 sends messages of this class, each with its number in front. The provider of rank
 /// 1 alters some, as if rank 0 were corrupt: rank 1 reports that, with these words.
 fn loses_its_sender(plan: &'static str, (messages, bytes, class): (usize, usize, Class), words: &str) {
     let job = Job::start(&|| over_strict_provider(plan), 2);

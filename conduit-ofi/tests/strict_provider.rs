@@ -292,11 +292,11 @@ fn segments_come_with_their_descriptors() {
 /// Operations of rank 0 on rank 1.
 #[derive(Clone, Copy, Debug)]
 enum Deed {
-    /// Sends a packet of so many bytes.
+    /// Sends a packet of this length.
     Send(usize),
-    /// Puts so many bytes.
+    /// Puts this number of bytes.
     Put(usize),
-    /// Gets so many bytes.
+    /// Gets this number of bytes.
     Get(usize),
     /// Adds to a word.
     Atomic,

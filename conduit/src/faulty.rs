@@ -107,7 +107,7 @@ impl State {
 
     /// Decides about a packet that has just arrived. `Some` holds it until that poll; true if
     /// others may overtake it.
-    fn fate(&mut self, plan: &FaultPlan, source: JobRank, class: Class, split: &mut bool) -> Option<(u64, bool)> {
+    fn decide(&mut self, plan: &FaultPlan, source: JobRank, class: Class, split: &mut bool) -> Option<(u64, bool)> {
         if self.packets.len() >= MAX_HELD {
             return None;
         }
@@ -219,7 +219,7 @@ struct Filter<'a, C> {
 impl<C> Upcalls for Filter<'_, C> {
     fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]) {
         let mut state = self.faulty.state();
-        if let Some((due, passable)) = state.fate(&self.faulty.plan, source, class, &mut self.split) {
+        if let Some((due, passable)) = state.decide(&self.faulty.plan, source, class, &mut self.split) {
             let mut bytes = vec![0; packet.len() + PACKET_ALIGN];
             let start = bytes.as_ptr().align_offset(PACKET_ALIGN);
             bytes.truncate(start + packet.len());

@@ -40,6 +40,7 @@ LATER = ()
 # (pattern, better words, paths). A pattern is compared with text in which `_`, `-` and the humps of
 # camel case are spaces; it ignores case unless it has capitals. Paths: a pattern of the only files
 # that it concerns, for words that are right elsewhere.
+NETWORKS = r"^(conduit|emulators)"
 COLLECTIVES = r"^src/(coll/|barrier|shm/)"
 RETIRED = [
     (r"adopt(s|ed|ing|ion)?", "PMI bootstrap, rendezvous"),
@@ -71,7 +72,17 @@ RETIRED = [
     (r"blanks", "spaces"),
     (r"board (results?|rounds?)", "job control block"),
     (r"am pieces", "segmented Long"),
+    (r"so (many|much)", "a number with its name", NETWORKS),
+    (r"attendants?", "connection thread", NETWORKS),
+    (r"flights|landings?", "pending operations, rendezvous buffers", r"^conduit"),
+    (r"outbox", "reply buffers", NETWORKS),
+    (r"fates?", "peer state", r"^conduit"),
+    (r"seal(s|ed)?", "checksum", r"^conduit-ibv"),
 ]
+# Openings of comments that hide the subject, and how many of 1,000 comment lines of a folder may
+# have one.
+OPENING = re.compile(r"(What|Who|Whom|Whose|Which|Where|How (many|much|far|long))\b")
+OPENINGS = 20
 
 HASH = (".py", ".sh", ".mk", ".toml", ".yml", ".cmake.in", "CMakeLists.txt", "Makefile", "configure", "Bootstrap")
 HASH += ("rules", "arrange", "symbols")
@@ -83,11 +94,25 @@ DIRECTIVE = re.compile(r"shellcheck |noqa|clang-format|[A-Z]{2,}: |!/")
 
 
 class Findings:
-    """Lines that are too wide, and retired words."""
+    """Lines that are too wide, retired words, and openings of comments."""
 
     def __init__(self, allowed):
         self.allowed = allowed
         self.wide, self.later, self.words = [], 0, []
+        # By top folder: comment lines, and comments that open badly.
+        self.comments = {}
+
+    def comment(self, path, body, opens):
+        """A line of a comment; whether it is the first."""
+        counts = self.comments.setdefault(path.partition("/")[0], [0, 0])
+        counts[0] += 1
+        counts[1] += bool(opens and OPENING.match(body))
+
+    def openings(self):
+        """The folders with too many comments that open badly."""
+        for folder, (lines, bad) in sorted(self.comments.items()):
+            if bad * 1000 > OPENINGS * max(lines, 1000):
+                yield f"{folder}: {bad} of {lines} comment lines open with What, Who, Which, Where or How many"
 
     def line_width(self, path, number, line, limit):
         """One line and its limit."""
@@ -181,9 +206,12 @@ def table(path, lines, findings):
 def source(path, lines, findings, rust):
     """The lines of a program."""
     code = rust if path.endswith(".rs") else CODE
-    fence = False
+    fence = inside = False
     for number, (line, text) in enumerate(zip(lines, comments(path, lines)), 1):
         body = line.strip().lstrip("/!#*").strip()
+        if text:
+            findings.comment(path, body, not inside)
+        inside = text and bool(body)
         if text and body.startswith("```"):
             fence = not fence
         elif not text:
@@ -230,6 +258,11 @@ def selftest():
             findings.word(path, number, line)
         return [line.split(":")[1] for line in findings.wide], [word for word, _ in findings.words]
 
+    findings = Findings([])
+    source("a/b.rs", ["// Who", "// Which", "x", "/// Whether", "x", "// What"], findings, CODE)
+    assert findings.comments == {"a": [4, 2]}
+    findings.comments = {"a": [1000, 20], "b": [1000, 21], "c": [100, 21]}
+    assert [line[0] for line in findings.openings()] == ["b", "c"]
     wide, text = "x" * 121, "y " * 51
     assert found("a.md", f"{text}\n| {text}\n```\n{text}\n```\n[a](b) {text}\n{text}") == (["1", "7"], [])
     assert found("a.py", f'"""{text}\n{text}"""\n# {text}\nx = "{text}"\n{wide}') == (["1", "2", "3", "5"], [])
@@ -289,7 +322,9 @@ def main():
             counts[word] = counts.get(word, 0) + 1
         most = sorted(counts.items(), key=lambda item: -item[1])
         print(f"style: {len(findings.words)} retired words: {', '.join(f'{word} {n}' for word, n in most)}")
-    if findings.wide or (WORDS_FAIL and findings.words):
+    openings = list(findings.openings())
+    print(*openings, sep="\n", end="\n" if openings else "")
+    if findings.wide or openings or (WORDS_FAIL and findings.words):
         sys.exit(1)
 
 

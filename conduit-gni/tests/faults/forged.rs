@@ -69,7 +69,7 @@ fn events_with_an_index_that_there_is_not() {
 
 /// Index 5, of four places.
 #[test]
-fn an_index_beyond_the_outbox() {
+fn an_index_beyond_the_reply_buffers() {
     let printed = child("posts::operations", "forge=event:2:0x21400000", "FAULTS_KINDS=ask");
     let wanted = "rank 0 lost rank 1: it sent an invalid event (WaitingReply, index 5)";
     assert!(printed.contains(wanted), "{printed}");

@@ -129,7 +129,8 @@ fn operations() {
     drop(memory);
 }
 
-/// Operations of a kind with these options of the emulator: the only loss is this, after so many.
+/// Operations of a kind with these options of the emulator: the only loss is this, after that
+/// number of them.
 fn expect_loss(kind: &str, options: &str, completed: RangeInclusive<usize>, loss: &str) {
     let printed = child("posts::operations", options, &format!("FAULTS_KINDS={kind}"));
     let losses: Vec<_> = printed.lines().filter(|line| line.contains(" lost ")).collect();

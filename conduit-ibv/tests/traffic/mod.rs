@@ -32,12 +32,12 @@ impl Upcalls for Losses<'_> {
     }
 }
 
-/// Whether a rank loses another before so much time has passed. If not, messages must arrive.
+/// Whether a rank loses another within this time. If not, messages must arrive.
 pub fn is_lost(limit: Duration) -> bool {
     is_lost_before(1, |time, _| time >= limit)
 }
 
-/// The same before so much time has passed and so many messages have arrived.
+/// The same within this time, and before this number of messages has arrived.
 #[allow(dead_code, reason = "not every test program calls it")]
 pub fn is_lost_among(least: u64, time: Duration) -> bool {
     const LIMIT: Duration = Duration::from_secs(30);
@@ -47,7 +47,7 @@ pub fn is_lost_among(least: u64, time: Duration) -> bool {
 }
 
 /// Whether a rank loses another before `is_over`, which gets the time and the messages so far. If
-/// not, at least so many must have arrived.
+/// not, at least this number must have arrived.
 fn is_lost_before(least: u64, is_over: impl Fn(Duration, u64) -> bool + Sync) -> bool {
     emulated::emulate();
     let job = Job::start(&|| Box::new(Ibv), 2);
@@ -120,7 +120,7 @@ pub fn connect() {
     job.stop();
 }
 
-/// All ranks but rank 0 send it messages of so many bytes, until a rank loses another. All poll in
+/// All ranks but rank 0 send it messages of `bytes` bytes, until a rank loses another. All poll in
 /// this scope.
 #[allow(dead_code, reason = "not every test program calls it")]
 pub fn pour(ranks: u32, class: Class, bytes: usize, scope: PollScope) {

@@ -132,8 +132,8 @@ impl Net {
 
     /// NIC: records the loss of a peer, for the next poll.
     pub fn lose(&self, peer: JobRank, why: &str) {
-        let fate = &self.states[peer.index()];
-        if fate.compare_exchange(PRESENT, LOST, Relaxed, Relaxed).is_ok() {
+        let state = &self.states[peer.index()];
+        if state.compare_exchange(PRESENT, LOST, Relaxed, Relaxed).is_ok() {
             self.arrive(Arrival::Lost(peer, why.to_owned()));
         }
     }

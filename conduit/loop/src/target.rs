@@ -61,8 +61,8 @@ impl Nic {
             Message::Enter(words) => return self.enter_round(net, peer, words),
             Message::RoundEnd(words) => self.arrive_late(Arrival::Round(words)),
             Message::Bye => {
-                let fate = &net.states[peer.index()];
-                let _ = fate.compare_exchange(PRESENT, STOPPED, Relaxed, Relaxed);
+                let state = &net.states[peer.index()];
+                let _ = state.compare_exchange(PRESENT, STOPPED, Relaxed, Relaxed);
             }
         }
         Some(())
