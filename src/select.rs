@@ -133,7 +133,7 @@ impl ConduitChoice {
         }
         if self.candidates.len() > 1 {
             for i in self.eligible().collect::<Vec<_>>() {
-                self.candidates[i].refusal = self.candidates[i].conduit.probe().err().map(|e| e.message);
+                self.candidates[i].refusal = self.candidates[i].conduit.probe(job.size()).err().map(|e| e.message);
                 informed |= self.candidates[i].refusal.is_some();
             }
             let own: u32 = self.eligible().map(|i| 1 << i).sum();

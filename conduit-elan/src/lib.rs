@@ -83,7 +83,7 @@ impl Conduit for Elan {
         Ok(Box::new(start::open(info, self.rms.attached(), self.job)?))
     }
 
-    fn probe(&self) -> Result<(), ConduitError> {
+    fn probe(&self, _ranks: u32) -> Result<(), ConduitError> {
         start::can_start().map_err(|why| ConduitError {
             message: format!("The elan conduit cannot be used: {why}."),
         })

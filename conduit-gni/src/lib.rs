@@ -90,7 +90,7 @@ impl Conduit for Gni {
         Ok(Box::new(start::open(info, self.job)?))
     }
 
-    fn probe(&self) -> Result<(), ConduitError> {
+    fn probe(&self, _ranks: u32) -> Result<(), ConduitError> {
         start::can_start().map_err(|why| ConduitError {
             message: format!("The gni conduit cannot be used: {why}."),
         })

@@ -102,7 +102,7 @@ impl Conduit for Ibv {
         Ok(Box::new(Started { connection_thread, net }))
     }
 
-    fn probe(&self) -> Result<(), ConduitError> {
+    fn probe(&self, _ranks: u32) -> Result<(), ConduitError> {
         start::open::probe().map_err(|why| ConduitError {
             message: format!("The ibv conduit cannot be used: {why}."),
         })

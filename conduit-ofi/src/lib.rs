@@ -101,7 +101,7 @@ impl Conduit for Ofi {
 
     /// Unless the user names this conduit, it is for providers that are faster than UDP. Loading
     /// libfabric takes a fifth of a second, so a host without their devices does not.
-    fn probe(&self) -> Result<(), ConduitError> {
+    fn probe(&self, ranks: u32) -> Result<(), ConduitError> {
         let refused = |message| Err(ConduitError { message });
         let wanted = config::get().get_or_default(&config::CONDUIT);
         let named = wanted.trim().eq_ignore_ascii_case("ofi");
@@ -111,7 +111,7 @@ impl Conduit for Ofi {
                 "This host has no device of a fabric for the ofi conduit. {by_name}."
             ));
         }
-        match select::probe(&self.choice()) {
+        match select::probe(&self.choice(), ranks) {
             Err(why) => refused(format!("The ofi conduit cannot be used: {why}.")),
             Ok(provider) if named || provider::is_fast(&provider) => Ok(()),
             Ok(provider) => refused(format!(

@@ -111,7 +111,8 @@ fn change(value: Option<&CStr>) -> Change {
     }
 }
 
-/// Sets the number of peers that libfabric expects, for a library of this version.
+/// Sets the number of peers that libfabric expects, for a library of this version. The first
+/// `fi_getinfo` reads it.
 pub fn set_universe_size(ranks: u32, library: (u32, u32)) {
     if sets_universe_size(
         config::get().get_or_default(&settings::SET_UNIVERSE_SIZE),

@@ -120,9 +120,11 @@ fn asks_for_device_memory(choice: &Choice, version: (u32, u32), provider: &str) 
         .unwrap_or_else(|| is_fast(provider) && version >= (1, 17) && ACCELERATORS.iter().any(has_file))
 }
 
-/// The provider that a process would use.
-pub fn probe(choice: &Choice) -> Result<String, String> {
-    let selected = select(presets::library()?, choice, Needs::default())?;
+/// The provider that a process of a job of `ranks` ranks would use.
+pub fn probe(choice: &Choice, ranks: u32) -> Result<String, String> {
+    let library = presets::library()?;
+    presets::set_universe_size(ranks, library.version);
+    let selected = select(library, choice, Needs::default())?;
     Ok(selected.info.provider())
 }
 

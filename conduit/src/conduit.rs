@@ -296,10 +296,12 @@ pub trait Conduit: Sync {
     /// processes call it.
     fn start(&self, info: &StartInfo<'_>) -> Result<Box<dyn Network>, ConduitError>;
 
-    /// Whether this process can start the conduit. Inspects the machine, changes nothing, does not
-    /// block. Called before `start`, in the universal library only, which uses a conduit that all
-    /// processes can start. The error names what is missing.
-    fn probe(&self) -> Result<(), ConduitError> {
+    /// Whether this process can start the conduit, in a job of `ranks` processes. Inspects the
+    /// machine, changes nothing but variables of the vendor's library, does not block. Called
+    /// before `start`, in the universal library only, which uses a conduit that all processes can
+    /// start. The error names what is missing.
+    fn probe(&self, ranks: u32) -> Result<(), ConduitError> {
+        let _ = ranks;
         Ok(())
     }
 

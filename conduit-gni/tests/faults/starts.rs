@@ -23,7 +23,7 @@ fn start() {
         ..start_info(JobRank(0), &all, &exchange)
     };
     let conduit = Gni::new();
-    let probed = conduit.probe().map_or_else(|why| why.message, |()| "can start".into());
+    let probed = conduit.probe(1).map_or_else(|why| why.message, |()| "can start".into());
     eprintln!("{probed}");
     let started = conduit
         .start(&info)

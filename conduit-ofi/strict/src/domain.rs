@@ -1,6 +1,6 @@
 //! Fabrics, domains and address vectors.
 
-use crate::offer::Offer;
+use crate::offer::{self, Offer};
 use crate::plan::{Kind, THREAD_DOMAIN, WAIT_FD};
 use crate::queue::Queue;
 use crate::rules::State;
@@ -42,6 +42,7 @@ pub unsafe fn open_fabric(
     fabric: *mut *mut ffi::fid_fabric,
     context: *mut c_void,
 ) -> c_int {
+    offer::check_variables();
     let offer = Offer::of(attributes);
     let newest = offer.plan.interface.unwrap_or_else(|| crate::fi_version());
     if (*attributes).api_version < newest.min(0x1_0012) {

@@ -171,6 +171,7 @@ pub unsafe extern "C" fn fi_getinfo(
     if hints.is_null() {
         violated!("fi_getinfo without hints: conduit-ofi always has some");
     }
+    offer::read_variables();
     let real = version.min((Real::get().version)());
     let ask = |hints| (Real::get().getinfo)(real, node, service, flags, hints, info);
     offer::edited(hints, version, ask, info)

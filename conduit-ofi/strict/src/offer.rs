@@ -3,6 +3,7 @@
 use crate::plan::{Plan, THREAD_DOMAIN, UNKNOWN};
 use crate::{ffi, Real};
 use std::ffi::{c_char, c_int, CStr, CString};
+use std::sync::OnceLock;
 
 /// Bytes of a key with `FI_MR_RAW`: the provider's key, the base address, and a mark.
 pub const RAW_KEY_BYTES: usize = 24;
@@ -32,6 +33,26 @@ impl Offer {
             violated!("a record that is not of fi_getinfo");
         }
         &*offer
+    }
+}
+
+/// Whether `FI_UNIVERSE_SIZE` was set when libfabric read it: at the first `fi_getinfo`.
+static HAS_UNIVERSE: OnceLock<bool> = OnceLock::new();
+
+/// Whether `FI_UNIVERSE_SIZE` is set now.
+fn has_universe() -> bool {
+    std::env::var_os("FI_UNIVERSE_SIZE").is_some()
+}
+
+/// Reads the variables of libfabric.
+pub fn read_variables() {
+    HAS_UNIVERSE.get_or_init(has_universe);
+}
+
+/// Verifies that none was set after it was read.
+pub fn check_variables() {
+    if has_universe() && HAS_UNIVERSE.get() == Some(&false) {
+        violated!("FI_UNIVERSE_SIZE is set after libfabric has read its variables");
     }
 }
 
