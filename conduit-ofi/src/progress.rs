@@ -70,7 +70,7 @@ impl Net {
             Ok(completions) => return (completions.len(), self.handle(completions, scope, upcalls)),
             Err(Errno::AGAIN) => {}
             Err(Errno::ERROR_AVAILABLE) => {
-                if let Some(failure) = link.endpoint.failure() {
+                if let Some(failure) = self.receiver.read_failure(link) {
                     self.failed(&failure);
                 }
             }

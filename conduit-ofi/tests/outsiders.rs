@@ -85,6 +85,14 @@ fn errors_of_no_operation() {
     outlives("no=multi_recv stray=foreign@1;tcp;ofi_rxm", SHORT, 300);
 }
 
+/// Threads that poll at once read the texts of their errors.
+mod errors_by_threads {
+    fn conduit() -> Box<dyn gasnet_conduit::Conduit> {
+        crate::strict::over_strict_provider("stray=foreign@32;tcp;ofi_rxm")
+    }
+    gasnet_conduit::each_check! { over_tcp conduit, many_threads }
+}
+
 /// Rank 0 sends messages of this class, each with its number in front. The provider of rank
 /// 1 alters some, as if rank 0 were corrupt: rank 1 reports that, with these words.
 fn loses_its_sender(plan: &'static str, (messages, bytes, class): (usize, usize, Class), words: &str) {

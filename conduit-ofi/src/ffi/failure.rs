@@ -28,7 +28,9 @@ struct Room {
 }
 
 impl Endpoint {
-    /// Takes the record of an error from the queue.
+    /// Takes the record of an error from the queue. No other thread reads the queue meanwhile: a
+    /// provider frees the text of a record (`err_data`) at the next read
+    /// (libfabric@v2.6.0:prov/util/src/util_cq.c).
     pub fn failure(&self) -> Option<Failure> {
         let _gate = self.gate.enter();
         // SAFETY: all zero is a valid value.

@@ -2,7 +2,7 @@
 
 use super::outsiders::Outsiders;
 use super::{has_message, Receives};
-use crate::ffi::{bits, Completion, Errno};
+use crate::ffi::{bits, Completion, Errno, Failure};
 use crate::link::Link;
 use crate::operations::{Kind, OwnedOperation};
 use crate::put_notify::{Outcome, PendingPuts, PutParts};
@@ -74,6 +74,13 @@ impl Receiver {
             }
         }
         Ok(completions)
+    }
+
+    /// Takes the record of an error. Another read of the queue would free its text.
+    #[cold]
+    pub fn read_failure(&self, link: &Link) -> Option<Failure> {
+        let _reader = lock(&self.reader);
+        link.endpoint.failure()
     }
 
     /// Takes a reference to the message of a completion, if that lies in its buffer. Whether it

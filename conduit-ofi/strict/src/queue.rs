@@ -10,6 +10,8 @@ use crate::plan::CUT_LENGTH;
 use crate::rules::{Op, State};
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void, CStr};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// `prov_errno` of injected errors, and its text.
@@ -26,6 +28,8 @@ pub struct Queue {
     pub real: *mut ffi::fid_cq,
     pub domain: &'static Domain,
     pending: Mutex<Pending>,
+    /// Text of the last error. The next read of completions or errors frees it (efa).
+    text: AtomicPtr<c_char>,
 }
 
 /// What the user has not read yet. Contexts are the user's.
@@ -51,6 +55,7 @@ pub fn new(real: *mut ffi::fid_cq, domain: &'static Domain, context: *mut c_void
         real,
         domain,
         pending: Mutex::default(),
+        text: AtomicPtr::default(),
     }
 }
 
@@ -163,6 +168,7 @@ unsafe extern "C" fn read(cq: *mut ffi::fid_cq, buf: *mut c_void, count: usize) 
     let queue = &*cq.cast::<Queue>();
     let (domain, plan) = (queue.domain, &queue.domain.offer.plan);
     let _inside = domain.enter();
+    queue.text.store(ptr::null_mut(), SeqCst);
     if domain.state().refuses(plan, Kind::Queue) {
         return -(ffi::FI_EIO as isize);
     }
@@ -218,9 +224,16 @@ unsafe extern "C" fn read(cq: *mut ffi::fid_cq, buf: *mut c_void, count: usize) 
 unsafe extern "C" fn read_error(cq: *mut ffi::fid_cq, buf: *mut ffi::fi_cq_err_entry, _flags: u64) -> isize {
     let queue = &*cq.cast::<Queue>();
     let _inside = queue.domain.enter();
-    let Some(error) = queue.pending().errors.pop_front() else {
+    queue.text.store(ptr::null_mut(), SeqCst);
+    let Some(mut error) = queue.pending().errors.pop_front() else {
         return -(ffi::FI_EAGAIN as isize);
     };
+    if error.prov_errno == INJECTED.0 && (*buf).err_data_size == 0 {
+        // Never freed, so that no later text has its address.
+        let text = INJECTED.1.to_owned().into_raw();
+        (error.err_data, error.err_data_size) = (text.cast(), INJECTED.1.count_bytes() + 1);
+        queue.text.store(text, SeqCst);
+    }
     let plan = &queue.domain.offer.plan;
     let is_last = error.flags & u64::from(ffi::FI_MULTI_RECV) != 0;
     queue.domain.state().end(plan, error.op_context as usize, is_last);
@@ -230,6 +243,8 @@ unsafe extern "C" fn read_error(cq: *mut ffi::fid_cq, buf: *mut ffi::fi_cq_err_e
     buf.byte_add(known)
         .cast::<u8>()
         .write_bytes(0xa5, plan.record.saturating_sub(known));
+    // So that another thread gets a chance to free the text.
+    std::thread::yield_now();
     1
 }
 
@@ -244,7 +259,10 @@ unsafe extern "C" fn text(
     let queue = &*cq.cast::<Queue>();
     let _inside = queue.domain.enter();
     if errno == INJECTED.0 {
-        return INJECTED.1.as_ptr();
+        if data.is_null() || data != queue.text.load(SeqCst).cast() {
+            violated!("err_data: the text of an error is used after another read has freed it (efa)");
+        }
+        return data.cast();
     }
     match (*(*queue.real).ops).strerror {
         Some(text) => text(queue.real, errno, data, buf, len),
