@@ -1,7 +1,7 @@
 //! Reports of `gasnet_info` about the providers of this machine. Each is selected and opened as in
 //! a job, so that the facts are those of a job.
 
-use crate::ffi::{mr_mode, Functions, Info, Infos, Threads};
+use crate::ffi::{mr_mode, Functions, Info, Infos};
 use crate::presets;
 use crate::provider::{self, Needs, Verdict};
 use crate::rma::Abilities;
@@ -83,10 +83,7 @@ fn opened(library: &'static Functions, choice: &Choice, name: &str) -> Result<Ve
     let end = versions::end(name, selected.version);
     let settings = Settings::read();
     // The most that a job asks for.
-    let threads = Threads {
-        are_several: true,
-        sleep: true,
-    };
+    let threads = versions::threads(&selected.info, true, true);
     let Opened {
         mut endpoint,
         abilities,
@@ -108,7 +105,7 @@ fn opened(library: &'static Functions, choice: &Choice, name: &str) -> Result<Ve
     for (label, names) in info.names() {
         let text = match label {
             _ if names.is_empty() => "no demands".into(),
-            "threading" if !info.is_thread_safe() => format!("{names}; a lock admits one thread"),
+            "threading" if threads.take_turns => format!("{names}; a lock admits one thread"),
             _ => names,
         };
         facts.push((label, text));

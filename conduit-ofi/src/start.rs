@@ -124,10 +124,7 @@ fn open_endpoint(info: &StartInfo<'_>, choice: &Choice, settings: &Settings) -> 
             gasnet_conduit::print_line(format_args!("GASNet: WARNING: ofi: {warning}."));
         }
     }
-    let threads = Threads {
-        are_several: !info.single_threaded,
-        sleep: info.threads_sleep,
-    };
+    let threads = versions::threads(&selected.info, !info.single_threaded, info.threads_sleep);
     open_selected(selected, choice, settings, threads)
 }
 

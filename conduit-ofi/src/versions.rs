@@ -1,7 +1,8 @@
-//! Properties of single versions of providers that no attribute of theirs tells, from libfabric's
-//! sources: known defects, how receive buffers for many messages end, and how to set their minimum.
+//! Properties of providers and of single versions that no attribute of theirs tells, from
+//! libfabric's sources: known defects, how receive buffers for many messages end, how to set their
+//! minimum, and how threads use them.
 
-use crate::ffi::{Functions, Info};
+use crate::ffi::{Functions, Info, Threads};
 
 /// Major and minor version and patch level.
 pub type Version = (u32, u32, u32);
@@ -134,6 +135,29 @@ pub fn sets_minimum_late(provider: &str, version: Version) -> bool {
         "efa" => among((1, 19, 0), (2, 0, 0)),
         "sm2" => true,
         _ => false,
+    }
+}
+
+/// Whether only one thread at a time may call a provider, whatever its record has. That of ucx
+/// repeats the hints, but its receives are in lists without a lock
+/// (libfabric@v2.6.0:man/fi_ucx.7.md, prov/ucx/src/ucx_init.c, ucx_msg.c).
+fn needs_turns(provider: &str) -> bool {
+    is("ucx", provider)
+}
+
+/// Whether an arrival makes a descriptor of a provider readable. These signal theirs only while a
+/// thread is inside a call (libfabric@v2.6.0:prov/psm3/src/psmx3_cq.c, prov/psm2/src/psmx2_wait.c,
+/// prov/ucx/src/ucx_callbacks.c).
+fn wakes(provider: &str) -> bool {
+    !["psm2", "psm3", "ucx"].iter().any(|name| is(name, provider))
+}
+
+/// The use of a provider by threads of which several may call it, and which are to sleep.
+pub fn threads(info: &Info, are_several: bool, sleep: bool) -> Threads {
+    let provider = info.provider();
+    Threads {
+        take_turns: are_several && (needs_turns(&provider) || !info.is_thread_safe()),
+        sleep: sleep && wakes(&provider),
     }
 }
 

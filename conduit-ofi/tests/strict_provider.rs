@@ -82,7 +82,9 @@ fn what_lacks_is_not_offered() {
     assert_eq!(offered("no=atomic_prod;tcp;ofi_rxm"), [true; 4]);
     assert_eq!(offered("no=remote_cq_data;tcp;ofi_rxm"), [true; 4]);
     assert_eq!(offered("cq_data=4;tcp;ofi_rxm"), [true; 4]);
-    assert_eq!(offered("no=wait_fd;tcp;ofi_rxm"), [true, true, true, false]);
+    for plan in ["no=wait_fd;tcp;ofi_rxm", "no=get_wait;tcp;ofi_rxm"] {
+        assert_eq!(offered(plan), [true, true, true, false], "{plan}");
+    }
 }
 
 /// Demands and gaps of Slingshot, together.
@@ -96,6 +98,17 @@ mod as_cxi {
     gasnet_conduit::each_check! { over_tcp conduit,
         every_size every_put_and_get notified_after_data notified_many_at_once atomics_lose_nothing
     }
+}
+
+/// Demands and gaps of UCX, together.
+mod as_ucx {
+    fn conduit() -> Box<dyn gasnet_conduit::Conduit> {
+        crate::strict::over_strict_provider(concat!(
+            "as=ucx end=any demand=one_thread,hidden_context no=delivery_complete,remote_cq_data,atomic,wakes,",
+            "cut_length;ucx"
+        ))
+    }
+    gasnet_conduit::each_check! { over_tcp conduit, every_size many_threads largest_both_ways }
 }
 
 /// cxi refuses data of puts, which its record offers, so the conduit does not try.
@@ -425,6 +438,51 @@ fn faults_are_reported() {
     );
     let posting = ["network: ", "fi_recvmsg: Input/output error"];
     is_reported("no=multi_recv refuse=receive@65;tcp;ofi_rxm", large, &posting);
+}
+
+/// Whether a rank that sleeps is woken by a message. None if its network does not offer that.
+fn is_woken(plan: &'static str) -> Option<bool> {
+    const HANG: i32 = 20_000;
+    let job = Job::start(&|| over_strict_provider(plan), 2);
+    let (sleeps, over) = (AtomicBool::new(false), AtomicBool::new(false));
+    let woken = Mutex::new(None);
+    job.run(|rank, network| {
+        let mut report = Report::default();
+        let Some(wake) = network.abilities().wake else { return };
+        if rank == JobRank(0) {
+            poll_until(network, &mut report, |_| sleeps.load(SeqCst));
+            take(network, &mut report, || {
+                network.send(JobRank(1), Class::Request, &[&[1; 8]]).is_ok()
+            });
+            return poll_until(network, &mut report, |_| over.load(SeqCst));
+        }
+        poll_until(network, &mut report, |_| wake.arm());
+        sleeps.store(true, SeqCst);
+        let mut ends = true;
+        while report.done == 0 && ends {
+            let mut item = libc::pollfd {
+                fd: wake.fd(),
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            // SAFETY: one descriptor.
+            ends = !wake.arm() || unsafe { libc::poll(&raw mut item, 1, HANG) } == 1;
+            network.poll(PollScope::All, &mut report);
+        }
+        *woken.lock().unwrap() = Some(ends);
+        over.store(true, SeqCst);
+    });
+    job.stop();
+    woken.into_inner().unwrap()
+}
+
+/// psm2, psm3 and ucx signal a descriptor inside calls only.
+#[test]
+fn descriptors_that_never_wake_are_not_used() {
+    assert_eq!(is_woken("seed=4;tcp;ofi_rxm"), Some(true));
+    for plan in ["as=psm2 no=wakes;psm2", "as=psm3 no=wakes;psm3", "as=ucx no=wakes;ucx"] {
+        assert_eq!(is_woken(plan), None, "{plan}");
+    }
 }
 
 /// With any limit on registered memory a job either cannot start, or every operation ends.

@@ -129,8 +129,8 @@ macro_rules! call {
 /// Use of an endpoint by the threads of this process.
 #[derive(Clone, Copy, Debug)]
 pub struct Threads {
-    /// Several may call it at a time.
-    pub are_several: bool,
+    /// A lock admits one at a time.
+    pub take_turns: bool,
     /// They sleep until it has something, so it gets a wake-up descriptor if the provider has one.
     pub sleep: bool,
 }
@@ -167,7 +167,7 @@ impl Endpoint {
         let ep = Object::<abi::fid_ep>::open("fi_endpoint", |ep| {
             call!(domain, ops.endpoint(record, ep, ptr::null_mut())) as i32
         })?;
-        let gate = Gate((threads.are_several && !info.is_thread_safe()).then(Arc::default));
+        let gate = Gate(threads.take_turns.then(Arc::default));
         let endpoint = Self {
             ep: ManuallyDrop::new(ep),
             cq,

@@ -318,7 +318,7 @@ impl Info {
         }
     }
 
-    /// Whether any thread may call the provider at any time.
+    /// Whether any thread may call the provider at any time, by its record.
     pub fn is_thread_safe(&self) -> bool {
         self.domain_attr().threading == abi::FI_THREAD_SAFE
     }

@@ -1,7 +1,7 @@
 //! Fabrics, domains and address vectors.
 
 use crate::offer::{self, Offer};
-use crate::plan::{Kind, THREAD_DOMAIN, WAIT_FD};
+use crate::plan::{Kind, ONE_THREAD, THREAD_DOMAIN, WAIT_FD};
 use crate::queue::Queue;
 use crate::rules::State;
 use crate::{endpoint, ffi, queue, region, Real};
@@ -109,12 +109,12 @@ impl Drop for Inside<'_> {
 impl Domain {
     /// A call of the user enters the domain or one of its objects.
     pub fn enter(&self) -> Inside<'_> {
-        let plan = &self.offer.plan;
-        if self.is_inside.swap(true, Ordering::Acquire) && plan.demands(THREAD_DOMAIN) {
+        let is_alone = self.offer.plan.demands(THREAD_DOMAIN | ONE_THREAD);
+        if self.is_inside.swap(true, Ordering::Acquire) && is_alone {
             violated!("FI_THREAD_DOMAIN: two threads are inside a domain");
         }
         // So that a second thread gets a chance to come.
-        if plan.demands(THREAD_DOMAIN) && self.state().random(8) == 0 {
+        if is_alone && self.state().random(8) == 0 {
             std::thread::yield_now();
         }
         Inside(self)

@@ -13,8 +13,16 @@ pub const ATOMIC_PROD: u64 = 1 << 63;
 pub const READ_ONLY: u64 = 1 << 61;
 /// [`Plan::lacks`]: the length in the record of a message that was cut off (tcp, shm, efa).
 pub const CUT_LENGTH: u64 = 1 << 60;
+/// [`Plan::lacks`]: nothing that arrives makes the descriptor of a queue readable (psm2, psm3, ucx).
+pub const WAKES: u64 = 1 << 59;
+/// [`Plan::lacks`]: a queue has no descriptor, whatever it was opened with (opx).
+pub const GET_WAIT: u64 = 1 << 57;
 /// [`Plan::demands`]: a bit of `mode` that nobody knows.
 pub const UNKNOWN: u64 = 1 << 41;
+/// [`Plan::demands`]: as [`THREAD_DOMAIN`], though the record has what the hints have (ucx).
+pub const ONE_THREAD: u64 = 1 << 44;
+/// [`Plan::demands`]: `FI_CONTEXT2`, though the record does not have it (ucx).
+pub const HIDDEN_CONTEXT: u64 = 1 << 45;
 /// [`Plan::demands`]: one thread at a time is inside a domain.
 pub const THREAD_DOMAIN: u64 = 1 << 40;
 
@@ -29,6 +37,8 @@ const LACKS: &[(&str, u64)] = &[
     ("atomic_prod", ATOMIC_PROD),
     ("read_only", READ_ONLY),
     ("cut_length", CUT_LENGTH),
+    ("get_wait", GET_WAIT),
+    ("wakes", WAKES),
 ];
 
 /// Names of [`Plan::demands`]. Most are bits of `mr_mode` or `mode`.
@@ -42,7 +52,9 @@ const DEMANDS: &[(&str, u64)] = &[
     ("mr_hmem", ffi::FI_MR_HMEM as u64),
     ("context", ffi::FI_CONTEXT),
     ("context2", ffi::FI_CONTEXT2),
+    ("hidden_context", HIDDEN_CONTEXT),
     ("thread_domain", THREAD_DOMAIN),
+    ("one_thread", ONE_THREAD),
     ("unknown", UNKNOWN),
 ];
 

@@ -6,13 +6,13 @@ use crate::ffi;
 use crate::outsiders;
 use crate::plan::End;
 use crate::plan::Kind;
-use crate::plan::CUT_LENGTH;
+use crate::plan::{CUT_LENGTH, GET_WAIT, WAKES};
 use crate::rules::{Op, State};
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// `prov_errno` of injected errors, and its text.
 const INJECTED: (c_int, &CStr) = (4242, c"as the plan wanted");
@@ -271,7 +271,17 @@ unsafe extern "C" fn text(
 }
 
 unsafe extern "C" fn control(fid: *mut ffi::fid, command: c_int, argument: *mut c_void) -> c_int {
+    /// A descriptor that is never readable.
+    static ASLEEP: OnceLock<c_int> = OnceLock::new();
     let queue = &*fid.cast::<Queue>();
+    let plan = &queue.domain.offer.plan;
+    if command as u32 == ffi::FI_GETWAIT && plan.lacks(GET_WAIT) {
+        return -libc::ENOSYS;
+    }
+    if command as u32 == ffi::FI_GETWAIT && plan.lacks(WAKES) {
+        *argument.cast() = *ASLEEP.get_or_init(|| libc::eventfd(0, libc::EFD_CLOEXEC));
+        return 0;
+    }
     real!(&raw mut (*queue.real).fid, ops.control(command, argument))
 }
 

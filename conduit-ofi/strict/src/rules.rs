@@ -2,7 +2,7 @@
 //! until they complete, addresses, keys and regions; and the random numbers.
 
 use crate::ffi;
-use crate::plan::{Fault, Kind, Plan, KIND_COUNT};
+use crate::plan::{Fault, Kind, Plan, HIDDEN_CONTEXT, KIND_COUNT};
 use crate::region::Region;
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
@@ -73,8 +73,8 @@ impl Op {
     /// The words of the user's context that are the provider's.
     unsafe fn words(&self, plan: &Plan) -> &'static mut [u64] {
         let count = match plan.mode() {
+            mode if mode & ffi::FI_CONTEXT2 != 0 || plan.demands(HIDDEN_CONTEXT) => 8,
             0 => 0,
-            mode if mode & ffi::FI_CONTEXT2 != 0 => 8,
             _ => 4,
         };
         std::slice::from_raw_parts_mut(self.context as *mut u64, count)
