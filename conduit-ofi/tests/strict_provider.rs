@@ -35,6 +35,8 @@ plans! {
     mr_prov_key: "demand=mr_prov_key", every_put_and_get keys_are_checked;
     mr_endpoint: "demand=mr_endpoint,mr_local", every_put_and_get source_is_free atomics_lose_nothing;
     mr_basic: "demand=mr_local,mr_virt_addr,mr_prov_key,mr_allocated", many_at_once notified_after_data;
+    mr_scalable: "demand=mr_scalable", every_put_and_get keys_are_checked;
+    mr_scalable_virt_addr: "demand=mr_scalable,mr_virt_addr", every_put_and_get;
     context: "demand=context", many_threads many_at_once;
     context2: "demand=context2", every_size many_at_once notified_from_send_buffers;
     thread_domain: "demand=thread_domain,mr_local,mr_endpoint", many_threads many_at_once;
@@ -93,6 +95,19 @@ mod as_cxi {
         crate::strict::over_strict_provider(concat!(
             "as=cxi minimum=early end=any bad_flags=remote_cq_data no=atomic_prod,read_only demand=mr_endpoint ",
             "key_bytes=4 inject=192;cxi"
+        ))
+    }
+    gasnet_conduit::each_check! { over_tcp conduit,
+        every_size every_put_and_get notified_after_data notified_many_at_once atomics_lose_nothing
+    }
+}
+
+/// Demands and gaps of Omni-Path up to libfabric 1.17, together.
+mod as_opx {
+    fn conduit() -> Box<dyn gasnet_conduit::Conduit> {
+        crate::strict::over_strict_provider(concat!(
+            "as=opx minimum=early end=left header=192 demand=mr_scalable,av_map,context2 cq_data=4 inject=16 ",
+            "no=get_wait;opx"
         ))
     }
     gasnet_conduit::each_check! { over_tcp conduit,

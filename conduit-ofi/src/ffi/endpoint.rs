@@ -161,6 +161,7 @@ impl Endpoint {
         let (cq, fd) = Self::open_queue(&domain, entries, threads.sleep)?;
         // SAFETY: all zero is a valid value: the provider's defaults.
         let mut attributes: abi::fi_av_attr = unsafe { std::mem::zeroed() };
+        attributes.type_ = info.av_type();
         let av = Object::<abi::fid_av>::open("fi_av_open", |av| {
             call!(domain, ops.av_open(&raw mut attributes, av, ptr::null_mut())) as i32
         })?;

@@ -22,6 +22,12 @@ const MR_MODE: u32 = mr_mode::LOCAL
     | mr_mode::ENDPOINT
     | mr_mode::HMEM;
 
+/// `FI_MR_SCALABLE` of libfabric before 1.5, which opx up to 2.5.1 returns whatever the hints are:
+/// keys are the caller's and addresses offsets, as without any demand. A bit beside it
+/// (`FI_MR_VIRT_ADDR` from 2.1) keeps its meaning. `fi_domain` wants it back
+/// (libfabric@v2.5.1:prov/opx/src/fi_opx_domain.c, fi_opx_mr.c).
+const MR_SCALABLE: u32 = 1 << 1;
+
 /// Hints for `fi_getinfo`.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted<'a> {
@@ -257,7 +263,7 @@ impl Info {
 
     /// Demands that the conduit does not know, if there are any.
     pub fn unknown_demands(&self) -> Option<String> {
-        let (mode, registration) = (self.record().mode & !MODE, self.mr_mode() & !MR_MODE);
+        let (mode, registration) = (self.record().mode & !MODE, self.mr_mode() & !(MR_MODE | MR_SCALABLE));
         (mode != 0 || registration != 0).then(|| format!("mode {mode:#x}, mr_mode {registration:#x}"))
     }
 
@@ -321,6 +327,16 @@ impl Info {
     /// Whether any thread may call the provider at any time, by its record.
     pub fn is_thread_safe(&self) -> bool {
         self.domain_attr().threading == abi::FI_THREAD_SAFE
+    }
+
+    /// Type of address vectors: that of the record, of which opx up to 1.17 takes no other, or a
+    /// table, which every provider without a type takes. opx before 1.21 refuses a vector without a
+    /// type (libfabric@v1.20.0:prov/opx/src/fi_opx_av.c).
+    pub(super) fn av_type(&self) -> abi::fi_av_type {
+        match self.domain_attr().av_type {
+            abi::FI_AV_UNSPEC => abi::FI_AV_TABLE,
+            named => named,
+        }
     }
 
     /// Most bytes whose source is free when the call returns.

@@ -1,7 +1,7 @@
 //! Fabrics, domains and address vectors.
 
 use crate::offer::{self, Offer};
-use crate::plan::{Kind, ONE_THREAD, THREAD_DOMAIN, WAIT_FD};
+use crate::plan::{Kind, AV_MAP, ONE_THREAD, THREAD_DOMAIN, WAIT_FD};
 use crate::queue::Queue;
 use crate::rules::State;
 use crate::{endpoint, ffi, queue, region, Real};
@@ -134,6 +134,10 @@ unsafe extern "C" fn open_domain(
     /// So that the domains of a process have other random numbers.
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let offer = Offer::of((*info).fabric_attr);
+    // opx refuses a record without the bit that it has set.
+    if (*(*info).domain_attr).mr_mode & offer.mr_mode != offer.mr_mode {
+        return -libc::EINVAL;
+    }
     let fabric = (*fabric.cast::<Fabric>()).real;
     let mut real = ptr::null_mut();
     let code = real!(fabric, ops.domain(offer.real, &raw mut real, ptr::null_mut()));
@@ -206,6 +210,15 @@ unsafe extern "C" fn open_av(
     context: *mut c_void,
 ) -> c_int {
     let domain = &*domain.cast::<Domain>();
+    // opx before 1.21 takes the type of its record only, and no vector without a type.
+    let is_refused = match (*attributes).type_ {
+        ffi::FI_AV_UNSPEC => true,
+        ffi::FI_AV_TABLE => domain.offer.plan.demands(AV_MAP),
+        _ => false,
+    };
+    if is_refused {
+        return -libc::EINVAL;
+    }
     let mut real = ptr::null_mut();
     let code = real!(domain.real, ops.av_open(attributes, &raw mut real, ptr::null_mut()));
     let object = || Av {

@@ -1,12 +1,15 @@
 //! What the user is offered: the records of `fi_getinfo`, edited as the plan says.
 
-use crate::plan::{Plan, THREAD_DOMAIN, UNKNOWN};
+use crate::plan::{Plan, AV_MAP, SCALABLE, THREAD_DOMAIN, UNKNOWN};
 use crate::{ffi, Real};
 use std::ffi::{c_char, c_int, CStr, CString};
 use std::sync::OnceLock;
 
 /// Bytes of a key with `FI_MR_RAW`: the provider's key, the base address, and a mark.
 pub const RAW_KEY_BYTES: usize = 24;
+
+/// `FI_MR_BASIC` and `FI_MR_SCALABLE`, of libfabric before 1.5.
+const OLD_MR_MODES: [c_int; 2] = [1, 2];
 
 /// The provider that stands for others.
 const UNDERNEATH: &str = "tcp;ofi_rxm";
@@ -21,6 +24,8 @@ pub struct Offer {
     pub inject: usize,
     /// Most bytes of an operation, as offered.
     pub max_msg: usize,
+    /// Demands of registration, as offered.
+    pub mr_mode: c_int,
     /// Remote addresses are virtual for the user, and offsets for the provider.
     pub translates: bool,
 }
@@ -88,6 +93,12 @@ pub unsafe fn edited(
     let reach = (*hints).caps & (ffi::FI_LOCAL_COMM | ffi::FI_REMOTE_COMM);
     if reach == ffi::FI_REMOTE_COMM {
         violated!("FI_REMOTE_COMM without FI_LOCAL_COMM: opx reaches no rank of this host then");
+    }
+    if OLD_MR_MODES
+        .iter()
+        .any(|old| (*(*hints).domain_attr).mr_mode & old != 0)
+    {
+        violated!("mr_mode: FI_MR_BASIC and FI_MR_SCALABLE are wanted alone, or not at all");
     }
     let has_key = (*(*hints).domain_attr).auth_key_size != 0;
     let is_psm = ["psm2", "psm3"].iter().any(|psm| plan.name.as_deref() == Some(*psm));
@@ -170,6 +181,12 @@ unsafe fn edit(record: *mut ffi::fi_info, plan: &Plan, version: u32) {
         record.mode |= 1 << 49;
     }
     domain.mr_mode |= plan.mr_mode() as c_int;
+    if plan.demands(SCALABLE) {
+        domain.mr_mode |= OLD_MR_MODES[1];
+    }
+    if plan.demands(AV_MAP) {
+        domain.av_type = ffi::FI_AV_MAP;
+    }
     if plan.demands(THREAD_DOMAIN) {
         domain.threading = ffi::FI_THREAD_DOMAIN;
     }
@@ -190,6 +207,7 @@ unsafe fn edit(record: *mut ffi::fi_info, plan: &Plan, version: u32) {
         real,
         inject: tx.inject_size,
         max_msg: ep.max_msg_size,
+        mr_mode: domain.mr_mode,
         translates: plan.demands(ffi::FI_MR_VIRT_ADDR.into()) && !has_virtual,
     }));
     (*record.fabric_attr).api_version = version;

@@ -19,6 +19,10 @@ pub const WAKES: u64 = 1 << 59;
 pub const GET_WAIT: u64 = 1 << 57;
 /// [`Plan::demands`]: a bit of `mode` that nobody knows.
 pub const UNKNOWN: u64 = 1 << 41;
+/// [`Plan::demands`]: `FI_MR_SCALABLE`, which nobody has to know (opx up to 2.5.1).
+pub const SCALABLE: u64 = 1 << 42;
+/// [`Plan::demands`]: an address vector of type `FI_AV_MAP`, as the record has it (opx up to 1.17).
+pub const AV_MAP: u64 = 1 << 43;
 /// [`Plan::demands`]: as [`THREAD_DOMAIN`], though the record has what the hints have (ucx).
 pub const ONE_THREAD: u64 = 1 << 44;
 /// [`Plan::demands`]: `FI_CONTEXT2`, though the record does not have it (ucx).
@@ -50,6 +54,8 @@ const DEMANDS: &[(&str, u64)] = &[
     ("mr_prov_key", ffi::FI_MR_PROV_KEY as u64),
     ("mr_endpoint", ffi::FI_MR_ENDPOINT as u64),
     ("mr_hmem", ffi::FI_MR_HMEM as u64),
+    ("mr_scalable", SCALABLE),
+    ("av_map", AV_MAP),
     ("context", ffi::FI_CONTEXT),
     ("context2", ffi::FI_CONTEXT2),
     ("hidden_context", HIDDEN_CONTEXT),
