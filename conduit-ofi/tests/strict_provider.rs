@@ -451,6 +451,12 @@ fn faults_are_reported() {
         large,
         &unknown,
     );
+    // ofi_rxm does not report the error of an injected message.
+    is_reported(
+        "inject=0 no=inject_errors fail=send@1;tcp;ofi_rxm",
+        Deed::Send(8),
+        &["rank 1: ", "sending a request ", ERROR],
+    );
     let posting = ["network: ", "fi_recvmsg: Input/output error"];
     is_reported("no=multi_recv refuse=receive@65;tcp;ofi_rxm", large, &posting);
 }

@@ -2,7 +2,7 @@
 
 use crate::domain::{head, publish, Av, Domain, ADDRESS_MASK};
 use crate::offer::Offer;
-use crate::plan::{Kind, Minimum, ATOMIC_PROD, READ_ONLY};
+use crate::plan::{Kind, Minimum, ATOMIC_PROD, INJECT_ERRORS, READ_ONLY};
 use crate::queue::Queue;
 use crate::rules::{Buffer, Op};
 use crate::{ffi, region};
@@ -186,7 +186,9 @@ impl Call<'_> {
             }
         }
         if kind != Kind::Receive && state.fails(plan, kind) {
-            (*ep.queue.load(SeqCst)).fail(self.context, kind);
+            if !(self.context.is_null() && plan.lacks(INJECT_ERRORS)) {
+                (*ep.queue.load(SeqCst)).fail(self.context, kind);
+            }
             return 0;
         }
         if !self.context.is_null() || !self.is_injected() {

@@ -17,6 +17,8 @@ pub const CUT_LENGTH: u64 = 1 << 60;
 pub const WAKES: u64 = 1 << 59;
 /// [`Plan::lacks`]: a queue has no descriptor, whatever it was opened with (opx).
 pub const GET_WAIT: u64 = 1 << 57;
+/// [`Plan::lacks`]: the error of an injected message (ofi_rxm).
+pub const INJECT_ERRORS: u64 = 1 << 58;
 /// [`Plan::demands`]: a bit of `mode` that nobody knows.
 pub const UNKNOWN: u64 = 1 << 41;
 /// [`Plan::demands`]: `FI_MR_SCALABLE`, which nobody has to know (opx up to 2.5.1).
@@ -43,6 +45,7 @@ const LACKS: &[(&str, u64)] = &[
     ("cut_length", CUT_LENGTH),
     ("get_wait", GET_WAIT),
     ("wakes", WAKES),
+    ("inject_errors", INJECT_ERRORS),
 ];
 
 /// Names of [`Plan::demands`]. Most are bits of `mr_mode` or `mode`.
