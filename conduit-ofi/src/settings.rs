@@ -249,6 +249,16 @@ mod tests {
         assert_eq!((poll.completions, poll.window, poll.has_own_window), (3, 1 << 20, true));
     }
 
+    /// cxi keeps at most 16 MiB - 1 free in a receive buffer
+    /// (libfabric@v2.6.0:prov/cxi/src/cxip_ep.c).
+    #[test]
+    fn the_largest_message_fits_the_largest_minimum_of_cxi() {
+        let most = (16 << 20) - 1024;
+        let packet = Settings::of(&config(&[("MAX_MEDIUM", &most.to_string())])).max_packet;
+        let message = packet + crate::wire::OVERHEAD;
+        assert!((most..1 << 24).contains(&message), "{message}");
+    }
+
     #[test]
     fn choices() {
         let of = |pairs| Choice::of(&config(pairs));

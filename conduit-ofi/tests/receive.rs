@@ -31,7 +31,7 @@ stand_ins! {
     shm_2_6: "version=2.6.0 minimum=early end=bare" "shm", every_size largest_both_ways;
     sm2: "version=2.6.0 minimum=late end=bare" "sm2", every_size largest_both_ways;
     rxm_2_0: "version=2.0.0 minimum=early end=bare late=50" "ofi_rxm", many_threads largest_both_ways;
-    rxd: "end=early late=90" "ofi_rxd", many_threads largest_both_ways;
+    rxd: "end=early late=90 no=inject_entries" "ofi_rxd", many_threads largest_both_ways every_put_and_get;
     net: "version=1.17.0 end=early late=90" "net", many_threads largest_both_ways;
     tcp_1_19_0: "version=1.19.0 end=early late=90" "tcp", many_threads largest_both_ways;
     tcp_1_20: "version=1.20.0 end=any late=90" "tcp", many_threads largest_both_ways;

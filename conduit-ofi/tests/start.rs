@@ -46,6 +46,17 @@ fn unknown_demands_are_refused() {
 }
 
 #[test]
+fn operations_shorter_than_a_packet_are_refused() {
+    let why = start_alone(&*over_strict_provider("max_msg=4096;tcp;ofi_rxm"))
+        .err()
+        .unwrap();
+    assert!(
+        why.contains("sends no message of more than 4096 bytes. Lower GASNET_OFI_MAX_MEDIUM"),
+        "{why}"
+    );
+}
+
+#[test]
 fn an_address_that_is_refused_is_named() {
     let why = start_alone(&*over_strict_provider("refuse=insert@1;tcp;ofi_rxm"))
         .err()

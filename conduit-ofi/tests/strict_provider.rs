@@ -51,7 +51,7 @@ plans! {
     no_injection: "bad_flags=inject demand=mr_local", every_size every_put_and_get notified_after_data
         stop_with_traffic;
     short_queues: "tx=3 rx=3", every_size many_threads many_at_once;
-    short_keys: "key_bytes=4 enokey=30 demand=mr_local", every_put_and_get;
+    short_keys: "key_bytes=4 enokey=30 demand=mr_local,mr_endpoint", every_put_and_get;
     eagain_30: "eagain=30", many_threads many_at_once notified_after_data atomics_lose_nothing;
     eagain_90: "eagain=90", every_size largest_both_ways many_at_once notified_from_send_buffers;
     late: "late=50", many_threads many_at_once notified_after_data atomics_lose_nothing;
@@ -93,8 +93,8 @@ fn what_lacks_is_not_offered() {
 mod as_cxi {
     fn conduit() -> Box<dyn gasnet_conduit::Conduit> {
         crate::strict::over_strict_provider(concat!(
-            "as=cxi minimum=early end=any bad_flags=remote_cq_data no=atomic_prod,read_only demand=mr_endpoint ",
-            "key_bytes=4 inject=192;cxi"
+            "as=cxi minimum=early end=any bad_flags=remote_cq_data no=atomic_prod,read_only ",
+            "demand=mr_endpoint,mr_allocated,mr_prov_key inject=192;cxi"
         ))
     }
     gasnet_conduit::each_check! { over_tcp conduit,
@@ -401,6 +401,17 @@ fn faults_are_reported() {
         "fail=send@1;tcp;ofi_rxm",
         Deed::Send(8),
         &["network: ", "an operation ", ERROR],
+    );
+    // verbs names no kind of operation.
+    is_reported(
+        "no=error_flags fail=send@1;tcp;ofi_rxm",
+        large,
+        &["rank 1: ", "sending a request ", ERROR],
+    );
+    is_reported(
+        "no=error_flags fail=get@1;tcp;ofi_rxm",
+        Deed::Get(100),
+        &["rank 1: ", "a get ", ERROR],
     );
     is_reported("fail=put@1;tcp;ofi_rxm", Deed::Put(100), &["rank 1: ", "a put ", ERROR]);
     is_reported(

@@ -2,7 +2,7 @@
 
 use crate::domain::{head, publish, Av, Domain, ADDRESS_MASK};
 use crate::offer::Offer;
-use crate::plan::{Kind, Minimum, ATOMIC_PROD, INJECT_ERRORS, READ_ONLY};
+use crate::plan::{Kind, Minimum, ATOMIC_PROD, INJECT_ENTRIES, INJECT_ERRORS, READ_ONLY};
 use crate::queue::Queue;
 use crate::rules::{Buffer, Op};
 use crate::{ffi, region};
@@ -248,6 +248,29 @@ impl Call<'_> {
         if offer.plan.lacks(self.flags | u64::from(needed)) {
             violated!("a {kind:?} needs what the provider lacks: flags {:#x}", self.flags);
         }
+        let has = |flags: u32| self.flags & u64::from(flags) != 0;
+        if matches!(kind, Kind::Put | Kind::Get | Kind::Receive) && !has(ffi::FI_COMPLETION) {
+            violated!("a {kind:?} without FI_COMPLETION: opx does not report its end");
+        }
+        if kind == Kind::Put && !has(ffi::FI_DELIVERY_COMPLETE | ffi::FI_REMOTE_CQ_DATA) {
+            violated!("a Put without FI_DELIVERY_COMPLETE: its completion says nothing of the target (cxi, efa, psm)");
+        }
+        if kind == Kind::Put && self.is_injected() && offer.plan.lacks(INJECT_ENTRIES) {
+            violated!("FI_INJECT: ofi_rxd does not report the end of an injected put");
+        }
+        let known = match kind {
+            Kind::Get => ffi::FI_COMPLETION,
+            Kind::Receive => ffi::FI_COMPLETION | ffi::FI_MULTI_RECV,
+            _ => return self.check_data(offer),
+        };
+        if self.flags & !u64::from(known) != 0 {
+            violated!("a {kind:?} with flags {:#x}, which cxi refuses", self.flags);
+        }
+    }
+
+    /// Checks the data that a put carries.
+    fn check_data(&self, offer: &Offer) {
+        let kind = self.kind;
         if self.flags & u64::from(ffi::FI_REMOTE_CQ_DATA) != 0 && offer.plan.cq_data.is_some_and(|bytes| bytes < 8) {
             violated!("cq_data_size: a {kind:?} carries 8 bytes");
         }

@@ -72,8 +72,9 @@ mod queue;
 mod region;
 mod rules;
 
+use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int, c_void, CStr};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The functions of the real library.
 struct Real {
@@ -146,15 +147,27 @@ pub unsafe extern "C" fn fi_tostr(value: *const c_void, kind: ffi::fi_type) -> *
     (Real::get().tostr)(value, kind)
 }
 
+/// Addresses of the records of zeroes that the user has.
+static EMPTY: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+
+fn empty_records() -> MutexGuard<'static, BTreeSet<usize>> {
+    EMPTY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// `fi_getinfo(3)`.
 #[no_mangle]
 pub unsafe extern "C" fn fi_dupinfo(info: *const ffi::fi_info) -> *mut ffi::fi_info {
-    (Real::get().dupinfo)(info)
+    let copy = (Real::get().dupinfo)(info);
+    if info.is_null() {
+        empty_records().insert(copy as usize);
+    }
+    copy
 }
 
 /// `fi_getinfo(3)`.
 #[no_mangle]
 pub unsafe extern "C" fn fi_freeinfo(info: *mut ffi::fi_info) {
+    empty_records().remove(&(info as usize));
     (Real::get().freeinfo)(info);
 }
 
@@ -170,6 +183,9 @@ pub unsafe extern "C" fn fi_getinfo(
 ) -> c_int {
     if hints.is_null() {
         violated!("fi_getinfo without hints: conduit-ofi always has some");
+    }
+    if !empty_records().contains(&(hints as usize)) {
+        violated!("fi_getinfo: hints that are not of fi_dupinfo(NULL) have other sizes in later versions");
     }
     offer::read_variables();
     let real = version.min((Real::get().version)());

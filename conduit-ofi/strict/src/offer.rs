@@ -108,6 +108,9 @@ pub unsafe fn edited(
     if is_psm && !has_key && !(*(*hints).domain_attr).name.is_null() {
         violated!("auth_key: psm2 and psm3 mix up jobs of a host that have one number");
     }
+    if (*(*hints).domain_attr).data_progress == ffi::FI_PROGRESS_AUTO {
+        violated!("FI_PROGRESS_AUTO: providers with manual progress refuse it");
+    }
     let threading = (*(*hints).domain_attr).threading;
     let one_thread = [ffi::FI_THREAD_UNSPEC, ffi::FI_THREAD_DOMAIN].contains(&threading);
     if plan.lacks((*hints).caps | (*(*hints).tx_attr).op_flags)

@@ -17,6 +17,10 @@ pub const CUT_LENGTH: u64 = 1 << 60;
 pub const WAKES: u64 = 1 << 59;
 /// [`Plan::lacks`]: a queue has no descriptor, whatever it was opened with (opx).
 pub const GET_WAIT: u64 = 1 << 57;
+/// [`Plan::lacks`]: flags in the record of an error (verbs).
+pub const ERROR_FLAGS: u64 = 1 << 56;
+/// [`Plan::lacks`]: the completion of an injected put (ofi_rxd).
+pub const INJECT_ENTRIES: u64 = 1 << 55;
 /// [`Plan::lacks`]: the error of an injected message (ofi_rxm).
 pub const INJECT_ERRORS: u64 = 1 << 58;
 /// [`Plan::demands`]: a bit of `mode` that nobody knows.
@@ -45,7 +49,9 @@ const LACKS: &[(&str, u64)] = &[
     ("cut_length", CUT_LENGTH),
     ("get_wait", GET_WAIT),
     ("wakes", WAKES),
+    ("inject_entries", INJECT_ENTRIES),
     ("inject_errors", INJECT_ERRORS),
+    ("error_flags", ERROR_FLAGS),
 ];
 
 /// Names of [`Plan::demands`]. Most are bits of `mr_mode` or `mode`.

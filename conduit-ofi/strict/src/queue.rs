@@ -6,7 +6,7 @@ use crate::ffi;
 use crate::outsiders;
 use crate::plan::End;
 use crate::plan::Kind;
-use crate::plan::{CUT_LENGTH, GET_WAIT, WAKES};
+use crate::plan::{CUT_LENGTH, ERROR_FLAGS, GET_WAIT, WAKES};
 use crate::rules::{Op, State};
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void, CStr};
@@ -92,7 +92,8 @@ impl Queue {
             Kind::Atomic => ffi::FI_ATOMIC | ffi::FI_READ,
             Kind::Receive | Kind::Queue | Kind::Address => 0,
         };
-        let error = injected(context, flags.into(), ffi::FI_EIO);
+        let has_flags = !self.domain.offer.plan.lacks(ERROR_FLAGS);
+        let error = injected(context, u64::from(flags) * u64::from(has_flags), ffi::FI_EIO);
         self.pending().errors.push_back(error);
     }
 
