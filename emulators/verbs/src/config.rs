@@ -135,6 +135,10 @@ emulator_common::words! {
         pub wqe_units: bool = false, "wqe-units" => yes;
         /// Queue pairs of all processes together, if they are limited.
         pub max_qp: Option<u32> = None, "max-qp" => |text| number(text).map(Some);
+        /// Bytes of the largest message, as ports report it. 0: a driver that leaves it unset.
+        pub max_message: u64 = 1 << 30, "max-msg" => number;
+        /// Devices without UD QPs; None: all.
+        pub without_ud: Vec<Option<u32>> = Vec::new(), "no-ud" += device_or_all;
         pub max_sge: u32 = 30, "max-sge" => |text| number(text).map(|sges: u32| sges.clamp(1, 30));
         /// Words about single devices and ports.
         pub of_ports: Ports = Ports::default();
@@ -172,9 +176,9 @@ impl Words for Config {
     }
 
     fn check(&self) -> Result<(), String> {
-        for (name, value, most) in [("hcas", self.hcas, DEVICES), ("ports", self.ports, PORTS)] {
-            if value == 0 || value as usize > most {
-                return Err(format!("{name}={value}: must be 1 to {most}"));
+        for (name, value, range) in [("hcas", self.hcas, 0..=DEVICES), ("ports", self.ports, 1..=PORTS)] {
+            if !range.contains(&(value as usize)) {
+                return Err(format!("{name}={value}: must be {} to {}", range.start(), range.end()));
             }
         }
         check_dir(&self.dir)
@@ -185,6 +189,21 @@ impl Config {
     /// Whether devices have automatic path migration.
     pub fn has_migration(&self) -> bool {
         self.apm && self.link == Link::InfiniBand
+    }
+
+    /// Bytes of the largest message that devices take: where ports do not report it, that of the
+    /// InfiniBand specification.
+    pub fn largest_message(&self) -> u64 {
+        match self.max_message {
+            0 => 1 << 31,
+            bytes => bytes,
+        }
+    }
+
+    /// Whether a device has UD QPs.
+    pub fn has_ud(&self, device: u32) -> bool {
+        let lacks_it = |word: &Option<u32>| word.is_none_or(|lacking| lacking == device);
+        !self.without_ud.iter().any(lacks_it)
     }
 
     /// Whether operations of this device execute later than they are posted.
@@ -199,6 +218,13 @@ fn us(text: &str) -> Result<Duration, String> {
 
 fn ms(text: &str) -> Result<Duration, String> {
     number(text).map(Duration::from_millis)
+}
+
+fn device_or_all(text: &str) -> Result<Option<u32>, String> {
+    match text {
+        "" => Ok(None),
+        device => number(device).map(Some),
+    }
 }
 
 /// `BYTES[:QKEY]`
@@ -315,7 +341,8 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         for (text, why) in [
-            ("dir=/d hcas=99", "hcas=99: must be 1 to 16"),
+            ("dir=/d hcas=99", "hcas=99: must be 0 to 16"),
+            ("dir=/d ports=0", "ports=0: must be 1 to 4"),
             ("dir=/d rnr=101", "rnr=101: needs a number up to 100"),
             ("dir=/d port-down=0:0:1", "port-down=0:0:1: ports count from 1"),
             ("hcas=1", "dir=FOLDER is missing"),

@@ -19,7 +19,6 @@ use crate::process::{current, now_ns, Process};
 use crate::qp::{is_of_qp, MAX_RD_ATOMIC};
 use crate::raise::{self, Opened};
 use crate::reclaim::destroy_events;
-use crate::send::MAX_MESSAGE;
 use crate::shm::Port;
 use crate::verbs;
 
@@ -350,7 +349,7 @@ extern "C" fn query_port(
     attr.active_mtu = words.mtu(port).ilog2() - 7;
     attr.gid_tbl_len = address::gid_table_len(config) as c_int;
     attr.port_cap_flags = abi::IBV_PORT_CM_SUP | if roce { abi::IBV_PORT_IP_BASED_GIDS } else { 0 };
-    attr.max_msg_sz = MAX_MESSAGE as u32;
+    attr.max_msg_sz = config.max_message as u32;
     attr.pkey_tbl_len = words.partitions(port).len() as u16;
     attr.lmc = words.lmc;
     attr.lid = address::lid(config, port);

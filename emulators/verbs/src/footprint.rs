@@ -69,14 +69,10 @@ pub struct Locked {
 }
 
 impl Locked {
-    /// Locks the memory of a queue. Err: ENOMEM.
+    /// Locks the memory of a queue. Err: errno.
     pub fn new(process: &'static Process, bytes: u64) -> Result<Locked, i32> {
         let bytes = bytes.next_multiple_of(PAGE);
-        if lock(process, bytes) {
-            Ok(Locked { process, bytes })
-        } else {
-            Err(libc::ENOMEM)
-        }
+        lock(process, bytes).map(|()| Locked { process, bytes })
     }
 }
 
@@ -86,11 +82,16 @@ impl Drop for Locked {
     }
 }
 
-/// Counts locked memory, up to the limit.
-pub fn lock(process: &Process, bytes: u64) -> bool {
+/// Counts locked memory, up to the limit. Err: errno, which is another one where nothing may be
+/// locked (torvalds/linux@0446cad: drivers/infiniband/core/umem.c, `can_do_mlock`).
+pub fn lock(process: &Process, bytes: u64) -> Result<(), i32> {
     let limit = limit(process);
+    if limit == 0 && bytes != 0 {
+        return Err(libc::EPERM);
+    }
     let lock = |locked: u64| locked.checked_add(bytes).filter(|&sum| sum <= limit);
-    process.pinned.fetch_update(Relaxed, Relaxed, lock).is_ok()
+    let locked = process.pinned.fetch_update(Relaxed, Relaxed, lock);
+    locked.map(drop).map_err(|_| libc::ENOMEM)
 }
 
 /// Option `memlock`: as the kernel has it, also for root without the capability.

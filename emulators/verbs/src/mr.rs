@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 
+use emulator_common::copy::{self, Pieces};
 use emulator_common::maps::is_mapped;
 use emulator_common::wait::{drain, Using};
 use gasnet_ibv_abi as abi;
@@ -51,7 +52,8 @@ pub fn register(process: &Process, region: &Region) -> Result<u32, i32> {
         return Err(libc::ENOMEM);
     }
     let writes = region.access & LOCAL_WRITE != 0 || !process.config.read_only;
-    if !on_demand && !is_mapped(region.addr, region.length, writes) {
+    let can_be_pinned = || is_mapped(region.addr, region.length, writes) && has_pages(region.addr, region.length);
+    if !on_demand && !can_be_pinned() {
         return Err(libc::EFAULT);
     }
     if !on_demand && !can_keep_from_children(&process.config, region.addr, region.length) {
@@ -59,9 +61,7 @@ pub fn register(process: &Process, region: &Region) -> Result<u32, i32> {
     }
     if !on_demand {
         let bytes = pages(region.addr, region.length);
-        if !footprint::lock(process, bytes) {
-            return Err(libc::ENOMEM);
-        }
+        footprint::lock(process, bytes)?;
         // Waits until no event of earlier memory there is to come. No lock is held.
         if let Some(watch) = &process.watch {
             watch.settle(region.addr);
@@ -115,9 +115,20 @@ impl Grant<'_> {
     /// with mlx5, a fault in a writable region asks for write access even where the operation only
     /// reads (torvalds/linux drivers/infiniband/hw/mlx5/odp.c). False: a protection error.
     pub fn is_paged(&self, bytes: u64) -> bool {
-        const FOLLOWS_AND_WRITES: u32 = abi::IBV_ACCESS_ON_DEMAND | LOCAL_WRITE;
-        self.mr.access.load(Relaxed) & FOLLOWS_AND_WRITES != FOLLOWS_AND_WRITES || fault_for_writing(self.addr, bytes)
+        let access = self.mr.access.load(Relaxed);
+        let follows = access & abi::IBV_ACCESS_ON_DEMAND != 0;
+        let is_written = access & LOCAL_WRITE != 0;
+        !follows || has_pages(self.addr, bytes) && (!is_written || fault_for_writing(self.addr, bytes))
     }
+}
+
+/// Whether the first and last page of a range are pages that the kernel can pin, or map for a
+/// device: those of VM_IO and VM_PFNMAP are not (torvalds/linux mm/gup.c, mm/hmm.c). By the call
+/// they are memory of another process, which the kernel pins.
+fn has_pages(addr: u64, bytes: u64) -> bool {
+    let mut ends = Pieces::<2>::of(addr, bytes.min(1));
+    ends.push(addr + bytes.saturating_sub(1), bytes.min(1));
+    copy::gather(&ends).is_some()
 }
 
 /// Faults pages in for writing, so that private ones are copied. False: some cannot be written.

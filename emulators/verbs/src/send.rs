@@ -20,8 +20,6 @@ use crate::wqe::{class, completion_opcode, Outcome, Wqe};
 
 /// A QP of fault `qp-event`: nothing of it completes, or arrives.
 const SILENT: u8 = 2;
-/// Largest message of all transports but UD.
-pub const MAX_MESSAGE: u64 = 1 << 30;
 
 /// Whether a transport has an operation.
 fn offered(kind: u32, opcode: u32, atomics: bool) -> bool {
@@ -139,7 +137,7 @@ impl Qp {
         if self.kind == abi::IBV_QPT_UD {
             return ud::send(self, wqe);
         }
-        if wqe.length() > MAX_MESSAGE {
+        if wqe.length() > self.process.config.largest_message() {
             return Outcome::Failed(abi::IBV_WC_LOC_LEN_ERR);
         }
         match respond::execute(self, wqe) {

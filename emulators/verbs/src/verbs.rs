@@ -174,6 +174,8 @@ fn check_init(owner: &Context, init: &abi::ibv_qp_init_attr_ex) -> Result<(), i3
     let has = |bit: u32| init.comp_mask & bit != 0;
     let has_sender = has(abi::IBV_QP_INIT_ATTR_PD) && !init.send_cq.is_null();
     let is_complete = match init.qp_type {
+        // As libmana, and hns of HIP08 (rdma-core@166c46bc: providers/mana/qp.c).
+        abi::IBV_QPT_UD if !owner.process.config.has_ud(owner.device) => return Err(libc::EINVAL),
         abi::IBV_QPT_RC | abi::IBV_QPT_UC | abi::IBV_QPT_UD => has_sender && !init.recv_cq.is_null(),
         abi::IBV_QPT_XRC_SEND if owner.process.config.xrc => has_sender,
         abi::IBV_QPT_XRC_RECV if owner.process.config.xrc => has(abi::IBV_QP_INIT_ATTR_XRCD),

@@ -13,12 +13,18 @@
 void fault_offers(void) {
     struct ibv_srq_init_attr init = {.attr = {.max_wr = 8, .max_sge = 1}};
     struct ibv_srq *srq = ibv_create_srq(devices[0].pd, &init);
+    struct ibv_cq *cq = ibv_create_cq(devices[0].context, 4, NULL, NULL, 0);
+    struct ibv_qp_init_attr datagrams = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD};
+    struct ibv_qp *qp = ibv_create_qp(devices[0].pd, &datagrams);
     struct ibv_device_attr_ex attr;
+    must(qp || errno == EINVAL, "ibv_create_qp");
     must(ibv_query_device_ex(devices[0].context, NULL, &attr) == 0, "ibv_query_device_ex");
-    say("offers", "SRQ %s, XRC %s, APM %s, atomics %d, ODP %d", srq ? "yes" : "no",
+    say("offers", "SRQ %s, XRC %s, APM %s, UD %s, atomics %d, ODP %d, messages of %u bytes", srq ? "yes" : "no",
         attr.orig_attr.device_cap_flags & IBV_DEVICE_XRC ? "yes" : "no",
-        attr.orig_attr.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG ? "yes" : "no", attr.orig_attr.atomic_cap,
-        (int)(attr.odp_caps.general_caps & IBV_ODP_SUPPORT));
+        attr.orig_attr.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG ? "yes" : "no", qp ? "yes" : "no",
+        attr.orig_attr.atomic_cap, (int)(attr.odp_caps.general_caps & IBV_ODP_SUPPORT), devices[0].port.max_msg_sz);
+    if (qp) ibv_destroy_qp(qp);
+    ibv_destroy_cq(cq);
     if (srq) ibv_destroy_srq(srq);
 }
 
@@ -32,6 +38,38 @@ void fault_registrations(void) {
     }
     for (i = 0; i < 4; i++)
         if (mr[i]) ibv_dereg_mr(mr[i]);
+}
+
+// Memory of the kernel: CPUs read it, but it has no pages that a device may use.
+void fault_pages(void) {
+    struct ibv_sge sge = {.length = 64};
+    struct ibv_send_wr wr = {
+        .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+    struct ibv_send_wr *bad;
+    struct ibv_mr *all, *mr;
+    unsigned long address = 0;
+    char line[256];
+    struct end a, b;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    must(maps != NULL, "/proc/self/maps");
+    while (address == 0 && fgets(line, sizeof line, maps))
+        if (strstr(line, "[vvar]")) sscanf(line, "%lx", &address);
+    fclose(maps);
+    must(address != 0, "[vvar]");
+    mr = ibv_reg_mr(devices[0].pd, (void *)address, 64, 0);
+    say("pages", "registered: %s", mr ? "yes" : errno == EFAULT ? "EFAULT" : "no");
+    if (mr) ibv_dereg_mr(mr);
+    all = ibv_reg_mr(devices[0].pd, NULL, SIZE_MAX, IBV_ACCESS_ON_DEMAND);
+    must(all != NULL, "ibv_reg_mr");
+    connect_pair(&a, &b, NULL);
+    sge.addr = address;
+    sge.lkey = all->lkey;
+    wr.wr.rdma.remote_addr = (uintptr_t)b.buffer;
+    wr.wr.rdma.rkey = b.mr->rkey;
+    must(ibv_post_send(a.qp, &wr, &bad) == 0, "post");
+    say("pages", "on demand: %s", ibv_wc_status_str(wait_for(a.send_cq).status));
+    destroy_pair(&a, &b);
+    ibv_dereg_mr(all);
 }
 
 // The first of some messages or writes that fails.
