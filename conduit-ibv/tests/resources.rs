@@ -303,4 +303,7 @@ fn segments_leave_locked_memory_to_buffers_and_queues() {
     let printed = run("memlock", "", 1);
     let why = "emu0: ibv_create_cq failed: Cannot allocate memory (os error 12). Raise the limit";
     assert!(printed.contains(why), "{printed}");
+    let printed = run("memlock", "", 0);
+    let why = "Operation not permitted (os error 1). Raise the limit on locked memory (ulimit -l), which is 0 KiB";
+    assert!(printed.contains(why), "{printed}");
 }
