@@ -175,6 +175,11 @@ mod plans {
             "GASNET_AM_CREDITS_PP=1 GASNET_NETWORKDEPTH_PP=1 GASNET_BBUF_COUNT=1", "gathered";
         what_cannot_be_registered_is_copied: "no-odp no-read-only late delay=20", "", "constants_are_put notification";
         small_regions: "max-mr=4194304 no-odp", "", "operations::over_verbs notification";
+        short_messages_of_the_hca: "max-msg=100000 late delay=50", "", "operations notification";
+        short_messages_of_several_ports: "max-msg=100000 hcas=2 ports=2 late delay=50",
+            "GASNET_IBV_PORTS=emu0:1,2+emu1:1,2", "operations::over_verbs notification";
+        the_largest_message_is_not_reported: "max-msg=0 ports=2", "GASNET_IBV_PORTS=emu0:1,2",
+            "operations::over_verbs notification";
         short_queues: "max-qp-wr=8", "", "over_verbs";
         puts_are_fenced: "early-completion delay=50", "GASNET_USE_FENCED_PUTS=1", "over_verbs";
         rings_of_which_data_come_late: "early-completion delay=50", "GASNET_WAITMODE=SPIN GASNET_USE_FENCED_PUTS=1",

@@ -26,6 +26,6 @@ pub use inspect::providers;
 pub use link::Link;
 pub use local::describe;
 use local::local_port;
-pub use path::{hca_identity, mix, Path};
+pub use path::{hca_identity, largest_message, mix, Path};
 use wanted::Wanted;
 pub use wanted::{MOST_PATHS, MOST_RAILS};

@@ -44,6 +44,16 @@ impl Path {
     }
 }
 
+/// Bytes of the largest operation of a port that reports this. The driver of mana leaves it 0
+/// (torvalds/linux@844e31bb: drivers/infiniband/hw/mana/main.c); then the limit of the InfiniBand
+/// specification counts.
+pub fn largest_message(reported: u32) -> usize {
+    match reported {
+        0 => 1 << 31,
+        bytes => bytes as usize,
+    }
+}
+
 /// Mixes values to one. Equal ones give the same in all processes.
 pub fn mix(values: impl Iterator<Item = u64>) -> u64 {
     values.fold(0, |sum, value| {

@@ -282,7 +282,7 @@ impl OpenHca<'_> {
                 some => some.min(most),
             },
             initiated: device.max_qp_init_rd_atom.clamp(1, 255) as u8,
-            max_message: attributes.max_msg_sz as usize,
+            max_message: ports::largest_message(attributes.max_msg_sz),
         };
         Ok((path, link))
     }
