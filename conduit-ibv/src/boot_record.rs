@@ -21,6 +21,8 @@ record! {
         /// A bit for each path: whether it is on another HCA than the path before.
         pub turns: u8,
         pub link: Link,
+        /// A bit for each path: whether its GID is an IPv4 address.
+        pub ipv4: u8,
         /// Whether its HCAs have atomics.
         pub has_atomics: bool,
         /// Whether they page on demand.
@@ -44,8 +46,8 @@ record! {
         pub hca: u64,
         /// Equal in processes of a host that use the same ports in the same way.
         pub ports: u64,
-        /// Partition key of its first port; 0: not known.
-        pub pkey: u16,
+        /// By path, the partition key of its port; 0: not known.
+        pub pkeys: [u16; MOST_PATHS],
         /// Its queue pair for datagrams.
         pub mailbox: Mailbox,
     }
@@ -63,14 +65,33 @@ pub fn turns(rails: impl Iterator<Item = usize>) -> u8 {
 
 const _: () = assert!(MOST_PATHS <= u8::BITS as usize);
 
+/// By path, whether its GID is an IPv4 address.
+pub fn ipv4(gids: impl Iterator<Item = [u8; 16]>) -> u8 {
+    let bits = gids.map(|gid| u8::from(Ipv6Addr::from(gid).to_ipv4_mapped().is_some()));
+    bits.enumerate().fold(0, |bits, (path, bit)| bits | bit << path)
+}
+
 impl BootRecord {
-    fn gid(&self) -> Ipv6Addr {
-        self.mailbox.address.gid.into()
+    /// The address of a path in messages: its GID if that is known.
+    fn address(&self, path: usize) -> String {
+        match self.ipv4 >> path & 1 {
+            _ if path == 0 => Ipv6Addr::from(self.mailbox.address.gid).to_string(),
+            1 => "an IPv4 address".to_owned(),
+            _ => "an IPv6 address".to_owned(),
+        }
     }
 
-    /// Whether RoCE v2 packets are of IPv4; none: on other links.
-    fn family(&self) -> Option<bool> {
-        (self.link == Link::Roce(2)).then(|| self.gid().to_ipv4_mapped().is_some())
+    /// The first path on which packets of RoCE v2 are of IPv4 at one end and of IPv6 at the other.
+    fn mixed_families(&self, other: &Self) -> Option<usize> {
+        let common = usize::from(self.paths.min(other.paths)).min(MOST_PATHS);
+        let mut paths = (0..common).filter(|path| (self.ipv4 ^ other.ipv4) >> path & 1 != 0);
+        paths.next().filter(|_| self.link == Link::Roce(2))
+    }
+
+    /// The first path whose ends are in different partitions.
+    fn other_partition(&self, other: &Self) -> Option<usize> {
+        let mut ends = self.pkeys.iter().zip(&other.pkeys);
+        ends.position(|(own, other)| !pkey::may_agree(*own, *other))
     }
 
     /// Whether processes of a host use different HCAs, or one uses several.
@@ -96,19 +117,39 @@ impl BootRecord {
                 own.link, all[rank].link
             ));
         }
-        if let Some(rank) = differs(&|other| other.family() == own.family()) {
+        let path_to = |differs: &dyn Fn(&Self) -> Option<usize>| {
+            let mut others = all.iter().enumerate();
+            others.find_map(|(rank, other)| Some((rank, differs(other)?)))
+        };
+        let ends = |rank: usize, path: usize| match path {
+            0 => ("this rank".to_owned(), format!("rank {rank}")),
+            _ => (
+                format!("path {} of this rank", path + 1),
+                format!("that of rank {rank}"),
+            ),
+        };
+        let hint = |path: usize| match path {
+            0 => "",
+            _ => ". GASNET_IBV_PORTS_VERBOSE=2 prints the paths",
+        };
+        if let Some((rank, path)) = path_to(&|other| own.mixed_families(other)) {
             return Err(format!(
-                "the GID of this rank is {}, but that of rank {rank} {}, and packets do not pass between IPv4 and \
-                 IPv6. Give all ports addresses of one family, or name GIDs with GASNET_IBV_GID_INDEX",
-                own.gid(),
-                all[rank].gid()
+                "the GID of {} is {}, but that of rank {rank} {}, and packets do not pass between IPv4 and IPv6. Give \
+                 all ports addresses of one family, or name GIDs with GASNET_IBV_GID_INDEX{}",
+                ends(rank, path).0,
+                own.address(path),
+                all[rank].address(path),
+                hint(path)
             ));
         }
-        if let Some(rank) = differs(&|other| pkey::may_agree(own.pkey, other.pkey)) {
+        if let Some((rank, path)) = path_to(&|other| own.other_partition(other)) {
+            let (this, that) = ends(rank, path);
             return Err(format!(
-                "this rank is in the partition {:#06x}, but rank {rank} in {:#06x}. Name one of which all ports are \
-                 full members with GASNET_IBV_PKEY",
-                own.pkey, all[rank].pkey
+                "{this} is in the partition {:#06x}, but {that} in {:#06x}. Name one of which all ports are full \
+                 members with GASNET_IBV_PKEY{}",
+                own.pkeys[path],
+                all[rank].pkeys[path],
+                hint(path)
             ));
         }
         if let Some(rank) = differs(&|other| (other.paths, other.rails) == (own.paths, own.rails)) {
@@ -151,6 +192,7 @@ mod tests {
             rails: 2,
             turns: 0b100,
             link: Link::Roce(2),
+            ipv4: 0b0110,
             has_atomics: true,
             has_on_demand: true,
             probes: true,
@@ -163,7 +205,7 @@ mod tests {
             buffer: 65_664,
             hca: 0x1234_5678_9abc_def0,
             ports: 0x0fed_cba9_8765_4321,
-            pkey: 0x8012,
+            pkeys: [0x8012, 0x8012, 0x8012, 0x8013, 0, 0, 0, 0],
             mailbox: Mailbox {
                 address: Address {
                     lid: 0x1234,
@@ -197,8 +239,24 @@ mod tests {
             ),
             (&|other| other.link = Link::InfiniBand, "rank 2 is on InfiniBand"),
             (&|other| other.link = Link::Roce(1), "RoCE v1"),
-            (&|other| other.mailbox.address.gid = V4, "IPv4 and IPv6"),
-            (&|other| other.pkey = 0x8013, "GASNET_IBV_PKEY"),
+            (
+                &|other| (other.ipv4, other.mailbox.address.gid) = (0b0111, V4),
+                "the GID of this rank is 707:707:707:707:707:707:707:707, but that of rank 2 ::ffff:10.0.0.1, and",
+            ),
+            (
+                &|other| other.ipv4 = 0b0010,
+                "the GID of path 3 of this rank is an IPv4 address, but that of rank 2 an IPv6 address, and",
+            ),
+            (
+                &|other| other.pkeys[0] = 0x8013,
+                "this rank is in the partition 0x8012, but rank 2 in 0x8013",
+            ),
+            (
+                &|other| other.pkeys[3] = 0x8012,
+                "path 4 of this rank is in the partition 0x8013, but that of rank 2 in 0x8012",
+            ),
+            // Paths that the other end lacks are not compared.
+            (&|other| (other.paths, other.ipv4) = (2, 0b10), "GASNET_NUM_QPS"),
             (&|other| other.paths = 1, "GASNET_NUM_QPS"),
             (&|other| other.rails = 1, "GASNET_IBV_PORTS"),
             (&|other| other.turns = 0b10, "different numbers of ports"),
@@ -214,6 +272,17 @@ mod tests {
         assert_eq!(turns([0, 0, 1].into_iter()), 0b100);
         assert_eq!(turns([0, 1, 1].into_iter()), 0b010);
         assert_eq!(turns([0, 1, 0, 1, 0, 1, 0, 1].into_iter()), 0b1111_1110);
+    }
+
+    #[test]
+    fn paths_and_their_addresses() {
+        assert_eq!(ipv4([[7; 16], V4, V4].into_iter()), 0b110);
+        let v1 = |ipv4| BootRecord {
+            link: Link::Roce(1),
+            ipv4,
+            ..record()
+        };
+        assert_eq!(BootRecord::agree(&[v1(0), v1(1)], JobRank(0)), Ok(()));
     }
 
     #[test]

@@ -148,9 +148,9 @@ mod tests {
         for rank in [0, 1] {
             assert_eq!(BootRecord::agree(&all, JobRank(rank)), Ok(()));
             let BootRecord {
-                paths, pkey, mailbox, ..
+                paths, pkeys, mailbox, ..
             } = all[rank as usize];
-            assert_eq!((paths, pkey, mailbox.number), (4, 0x8012, 0xabcd));
+            assert_eq!((paths, pkeys[3], mailbox.number), (4, 0x8012, 0xabcd));
         }
     }
 }

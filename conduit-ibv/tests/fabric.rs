@@ -143,6 +143,12 @@ mod plans {
                 "GASNET_IBV_PKEY",
             ],
         );
+        // The second paths are emu1 and emu2.
+        fails(
+            "hcas=3 pkeys=2:1:0x7fff,0x8012",
+            "GASNET_IBV_MAX_HCAS=2",
+            &["path 2 of this rank is in the partition 0xffff, but that of rank 1 in 0x8012"],
+        );
     }
 
     #[test]
@@ -213,6 +219,11 @@ mod plans {
             six,
             "",
             &["GID of this rank is ::ffff:10.0.0.1, but that of rank 1 2001:db8::7"],
+        );
+        fails(
+            "hcas=3 link=roce gid=2:1:*:none gid=2:1:5:2001:db8::7",
+            "GASNET_IBV_MAX_HCAS=2",
+            &["GID of path 2 of this rank is an IPv4 address, but that of rank 1 an IPv6 address"],
         );
         let old = of("gid=0:1:1:none gid=0:1:3:none", "");
         assert!(old.starts_with("emu0:1: RoCE v1, GID 2 (::ffff:10.0.0.1), "), "{old}");

@@ -1,7 +1,7 @@
 //! Opening the HCAs and ports of this process.
 #![forbid(unsafe_code)]
 
-use crate::boot_record::{turns, BootRecord};
+use crate::boot_record::{ipv4, turns, BootRecord};
 use crate::connect::policy::Kind;
 use crate::ffi::{Channel, Context, DatagramSettings, Datagrams, LocalPort};
 use crate::memory::advice::advised;
@@ -118,6 +118,7 @@ impl Opened {
             rails: self.rails.len() as u8,
             turns: turns(self.paths.iter().map(|path| path.rail)),
             link: self.link,
+            ipv4: ipv4(self.paths.iter().map(|path| path.port.address.gid)),
             has_atomics: self.has_atomics && settings.atomics,
             probes: settings.probes,
             connects,
@@ -132,7 +133,7 @@ impl Opened {
                 .fold(settings.credits, |least, rail| least.min(rail.plan.credits)) as u16,
             buffer: self.rails.iter().map(|rail| rail.plan.bytes).min().unwrap_or(0) as u32,
             hca: hca_identity(&self.rails[0].context),
-            pkey: self.paths[0].port.pkey,
+            pkeys: std::array::from_fn(|path| self.paths.get(path).map_or(0, |path| path.port.pkey)),
             ports: mix(self
                 .paths
                 .iter()
