@@ -48,7 +48,8 @@ record! {
         pub ports: u64,
         /// By path, the partition key of its port; 0: not known.
         pub pkeys: [u16; MOST_PATHS],
-        /// Its queue pair for datagrams.
+        /// Its queue pair for datagrams, and the address of its first path. Number 0: its HCA has
+        /// none.
         pub mailbox: Mailbox,
     }
 }
@@ -72,6 +73,11 @@ pub fn ipv4(gids: impl Iterator<Item = [u8; 16]>) -> u8 {
 }
 
 impl BootRecord {
+    /// Whether it has a queue pair for datagrams.
+    pub fn has_datagrams(&self) -> bool {
+        self.mailbox.number != 0
+    }
+
     /// The address of a path in messages: its GID if that is known.
     fn address(&self, path: usize) -> String {
         match self.ipv4 >> path & 1 {

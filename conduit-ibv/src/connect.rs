@@ -43,11 +43,20 @@ pub struct Connector {
 }
 
 struct Inner {
-    datagrams: Datagrams,
+    /// None: no peer is connected later.
+    datagrams: Option<Datagrams>,
     waiting: Vec<Waiting>,
     unresolved: Unresolved,
     /// Whether an error of a datagram was reported.
     has_warned: bool,
+}
+
+impl Inner {
+    /// Makes the next datagram an event of its channel. False if that failed.
+    fn arm(&self) -> bool {
+        let datagrams = self.datagrams.as_ref();
+        datagrams.is_none_or(|datagrams| datagrams.arm().is_ok())
+    }
 }
 
 /// A handshake under way.
@@ -63,7 +72,7 @@ struct Waiting {
 
 impl Connector {
     /// No handshakes yet. With a channel of the datagrams' own, a thread waits for them.
-    pub fn new(pairs: PairMaker, settings: &Settings, datagrams: Datagrams, channel: Option<Channel>) -> Self {
+    pub fn new(pairs: PairMaker, settings: &Settings, datagrams: Option<Datagrams>, channel: Option<Channel>) -> Self {
         Self {
             pairs,
             connects_later: settings.connects_later,
@@ -107,7 +116,7 @@ impl Connector {
         if let Some(alarm) = &self.alarm {
             alarm.wait(None, Duration::ZERO);
         }
-        lock(&self.inner).datagrams.arm().is_ok() && !self.is_busy()
+        lock(&self.inner).arm() && !self.is_busy()
     }
 
     /// Whether any handshake is under way.
@@ -119,7 +128,7 @@ impl Connector {
     /// Before another thread sleeps: makes the next datagram an event of its channel. False if a
     /// poll should look first.
     pub fn arm(&self) -> bool {
-        !self.is_busy() && (self.has_channel() || lock(&self.inner).datagrams.arm().is_ok())
+        !self.is_busy() && (self.has_channel() || lock(&self.inner).arm())
     }
 
     /// Begins to connect to a peer, if nobody has. Polls do the rest. No effect if another thread
@@ -200,9 +209,10 @@ impl Connector {
             endpoints: self.pairs.endpoints(fabric, connection),
         };
         let mailbox = fabric.peers.mailbox(peer);
-        let sent = inner
-            .datagrams
-            .send(&mailbox.address, mailbox.number, &datagram.encode());
+        let Some(datagrams) = &mut inner.datagrams else {
+            return;
+        };
+        let sent = datagrams.send(&mailbox.address, mailbox.number, &datagram.encode());
         match sent {
             Err(why) => self.not_reached(fabric, inner, peer, &Failure::of(0, mailbox.address, why)),
             // Else its queue pairs need the address, too.
@@ -217,10 +227,11 @@ impl Connector {
         let Ok(mut inner) = self.inner.try_lock() else {
             return;
         };
+        let Some(datagrams) = &mut inner.datagrams else {
+            return;
+        };
         let mut arrived = Vec::new();
-        let polled = inner
-            .datagrams
-            .poll(&mut |bytes| arrived.extend(Datagram::decode(bytes)));
+        let polled = datagrams.poll(&mut |bytes| arrived.extend(Datagram::decode(bytes)));
         match polled {
             Ok(None) => {}
             Ok(Some(error)) => note_send_error(fabric, &mut inner, error),

@@ -71,8 +71,14 @@ fn run(info: &StartInfo<'_>) -> Result<Net, String> {
         |(opened, policy)| opened.boot_record(&settings, policy.kind(), info.size),
     );
     let all = exchange(info, &boot_record);
-    let (mut opened, policy) = opened?;
+    let (mut opened, mut policy) = opened?;
     BootRecord::agree(&all, info.rank)?;
+    let lacks_datagrams = all.iter().position(|record| !record.has_datagrams());
+    if let Some(rank) = lacks_datagrams {
+        policy = policy.without_datagrams(&settings, rank, info.rank == JobRank(0))?;
+        settings.connects_later = false;
+        opened.leave_datagrams();
+    }
     opened.agree_on_headers(&all)?;
     let xrc = Xrc::agree(info, &all, &settings, &mut opened.rails, &mut opened.paths)?;
     open::warn_of_paging(&all, info.rank, &settings);
@@ -80,8 +86,14 @@ fn run(info: &StartInfo<'_>) -> Result<Net, String> {
     let job = Job { info, settings, all };
     let (messages, max_bytes) = job.messages(opened, xrc)?;
     post_first(&messages.fabric)?;
-    let kinds: Vec<Kind> = job.all.iter().map(|record| record.connects).collect();
-    let all_connected = connect(info, &messages, || policy.peers(info, &kinds))?;
+    let connects_later = lacks_datagrams.is_none();
+    let kinds = job.all.iter().map(|record| record.connects);
+    let kinds: Vec<Kind> = if connects_later {
+        kinds.collect()
+    } else {
+        kinds.map(Kind::without_datagrams).collect()
+    };
+    let all_connected = connect(info, &messages, connects_later, || policy.peers(info, &kinds))?;
     let inbox = Inbox::new(if wake.is_some() { 0 } else { job.settings.rings });
     let has_several_hcas = BootRecord::some_host_has_several_hcas(&job.all, info.place_of);
     let mut operations = Operations::new(messages, &job.settings, has_several_hcas, info.host.len());
@@ -190,13 +202,15 @@ fn post_first(fabric: &Fabric) -> Result<(), String> {
     Ok(())
 }
 
-/// Connects to the peers to which that is wanted at start. Whether these are all.
+/// Connects to the peers to which that is wanted at start. Whether these are all. Neighbours
+/// seldom need it, if they can be connected later.
 fn connect(
     info: &StartInfo<'_>,
     messages: &Messages,
+    connects_later: bool,
     wanted: impl Fn() -> Option<Vec<JobRank>>,
 ) -> Result<bool, String> {
-    if info.leaders.len() == 1 {
+    if info.leaders.len() == 1 && connects_later {
         return Ok(false);
     }
     // Neighbours, too: atomics and puts of device memory reach them through the HCA.

@@ -180,6 +180,7 @@ mod plans {
             "GASNET_IBV_PORTS=emu0:1,2+emu1:1,2", "operations::over_verbs notification";
         the_largest_message_is_not_reported: "max-msg=0 ports=2", "GASNET_IBV_PORTS=emu0:1,2",
             "operations::over_verbs notification";
+        datagrams_are_not_offered: "no-ud", "", "over_verbs";
         short_queues: "max-qp-wr=8", "", "over_verbs";
         puts_are_fenced: "early-completion delay=50", "GASNET_USE_FENCED_PUTS=1", "over_verbs";
         rings_of_which_data_come_late: "early-completion delay=50", "GASNET_WAITMODE=SPIN GASNET_USE_FENCED_PUTS=1",

@@ -155,6 +155,26 @@ fn one_file_for_all_ranks() {
     assert!(has_passed, "{output}");
 }
 
+/// Without datagrams, no peer is connected later.
+#[test]
+fn files_of_hcas_without_datagrams() {
+    let folder = Folder::new("connect-files-no-ud");
+    fs::write(folder.0.join("in"), "0:1\n2:3\n").unwrap();
+    let input = folder.variable("GASNET_CONNECTFILE_IN", "in");
+    let run = |child: &str, variables: &str| {
+        let arguments = format!("--ignored --exact --nocapture {child}");
+        emulated::run("no-ud", &format!("{input} {variables}"), &arguments)
+    };
+    let (has_passed, output) = run("neighbours", "");
+    let why = "GASNET_CONNECTFILE_IN leaves out. Unset it, or set GASNET_CONNECT_DYNAMIC=0";
+    assert!(!has_passed && output.contains(why), "{output}");
+    let (has_passed, output) = run("neighbours", "GASNET_CONNECT_DYNAMIC=0");
+    assert!(has_passed, "{output}");
+    let (has_passed, output) = run("others", "GASNET_CONNECT_DYNAMIC=0");
+    let why = "GASNET_CONNECTFILE_IN does not name it";
+    assert!(!has_passed && output.contains(why), "{output}");
+}
+
 #[test]
 fn a_bad_file_ends_the_start() {
     let folder = Folder::new("bad-connect-file");

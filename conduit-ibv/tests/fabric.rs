@@ -243,6 +243,25 @@ mod plans {
     }
 
     #[test]
+    fn ranks_without_datagrams_connect_at_start() {
+        for options in ["hcas=2 no-ud", "hcas=2 no-ud=0", "hcas=2 no-ud=1"] {
+            let found = used(options, "");
+            assert!(
+                found[0].starts_with("emu0:1") && found[1].starts_with("emu1:1"),
+                "{found:?}"
+            );
+        }
+        fails(
+            "hcas=2 no-ud=1",
+            "GASNET_CONNECT_STATIC=0",
+            &[
+                "the HCA of rank 1 has no queue pairs for datagrams",
+                "GASNET_CONNECT_STATIC=0",
+            ],
+        );
+    }
+
+    #[test]
     fn memory_in_huge_pages_is_registered() {
         for variables in [
             "RDMAV_HUGEPAGES_SAFE=1",

@@ -4,7 +4,7 @@
 
 use crate::connect::file;
 use crate::settings::Settings;
-use gasnet_conduit::{warn, JobRank, StartInfo};
+use gasnet_conduit::{config, print_line, warn, JobRank, StartInfo};
 use gasnet_conduit_util::record::{self, records};
 use gasnet_conduit_util::record_as;
 use std::fs::{self, File, OpenOptions};
@@ -42,6 +42,16 @@ record_as! {
 /// of its own.
 pub const FEW: u32 = 256;
 
+impl Kind {
+    /// The kind in a job without datagrams.
+    pub fn without_datagrams(self) -> Self {
+        match self {
+            Self::Nobody => Self::Everybody,
+            kind => kind,
+        }
+    }
+}
+
 impl ConnectPolicy {
     /// That of the environment. The error is a message without a full stop.
     pub fn read(settings: &Settings, info: &StartInfo<'_>) -> Result<Self, String> {
@@ -57,6 +67,28 @@ impl ConnectPolicy {
             }
             (wanted, None) if wanted.unwrap_or(info.size <= FEW) => Ok(Self::Everybody),
             _ => Ok(Self::Nobody),
+        }
+    }
+
+    /// The policy of a job in which the HCA of a `rank` has no queue pairs for datagrams: all peers
+    /// are connected at start, or those of a file. The error is a message without a full stop.
+    pub fn without_datagrams(self, settings: &Settings, rank: usize, reports: bool) -> Result<Self, String> {
+        let why = format!("the HCA of rank {rank} has no queue pairs for datagrams (UD)");
+        match self {
+            Self::Nobody if settings.connects_at_start == Some(false) => Err(format!(
+                "{why}, which GASNET_CONNECT_STATIC=0 needs to connect peers at their first use. Unset it"
+            )),
+            Self::Some(_) if settings.connects_later => Err(format!(
+                "{why}, which connect the peers that GASNET_CONNECTFILE_IN leaves out. Unset it, or set \
+                 GASNET_CONNECT_DYNAMIC=0 if the job needs no others"
+            )),
+            Self::Nobody => {
+                if reports && config::get().get_or_default(&config::VERBOSEENV) {
+                    print_line(format_args!("GASNet: ibv: all peers are connected at start: {why}"));
+                }
+                Ok(Self::Everybody)
+            }
+            policy => Ok(policy),
         }
     }
 
@@ -167,6 +199,29 @@ impl Record {
 mod tests {
     use super::*;
     use gasnet_conduit::conformance::start_info;
+
+    #[test]
+    fn jobs_without_datagrams_connect_at_start() {
+        let of = |policy: ConnectPolicy, at_start, later| {
+            let mut settings = Settings::read();
+            (settings.connects_at_start, settings.connects_later) = (at_start, later);
+            policy.without_datagrams(&settings, 7, false)
+        };
+        let some = || ConnectPolicy::Some(vec![JobRank(1)]);
+        assert_eq!(of(ConnectPolicy::Nobody, None, true), Ok(ConnectPolicy::Everybody));
+        assert_eq!(of(ConnectPolicy::Everybody, None, true), Ok(ConnectPolicy::Everybody));
+        assert_eq!(of(some(), Some(true), false), Ok(some()));
+        for (policy, at_start, name) in [
+            (ConnectPolicy::Nobody, Some(false), "GASNET_CONNECT_STATIC=0"),
+            (some(), None, "GASNET_CONNECTFILE_IN"),
+        ] {
+            let why = of(policy, at_start, true).unwrap_err();
+            assert!(why.contains("the HCA of rank 7") && why.contains(name), "{why}");
+        }
+        let kinds = [Kind::Nobody, Kind::Everybody, Kind::Some];
+        let changed = [Kind::Everybody, Kind::Everybody, Kind::Some];
+        assert_eq!(kinds.map(Kind::without_datagrams), changed);
+    }
 
     #[test]
     fn lists_are_no_longer_than_the_job() {

@@ -77,13 +77,13 @@ pub struct DatagramSettings {
 }
 
 impl Datagrams {
-    /// Opens it.
+    /// Opens it. None: the device has no such queue pairs.
     pub fn new(
         context: &Context,
         domain: &Domain,
         settings: DatagramSettings,
         channel: Option<&super::Channel>,
-    ) -> Result<Self, Errno> {
+    ) -> Result<Option<Self>, Errno> {
         let DatagramSettings {
             port,
             token,
@@ -95,13 +95,22 @@ impl Datagrams {
         // SAFETY: the memory is unmapped after the region is dropped.
         let region = unsafe { domain.register(memory.address(), bytes, Access::LOCAL)? };
         let queue = Queue::new(context, sends + receives, channel)?;
-        let settings = PairSettings {
-            sends: sends as u32,
-            receives: receives as u32,
-            inline: 0,
-            name: 0,
+        let pair = |sends: usize, receives: usize| {
+            let settings = PairSettings {
+                sends: sends as u32,
+                receives: receives as u32,
+                inline: 0,
+                name: 0,
+            };
+            Pair::new(context, domain, queue.alone(), abi::IBV_QPT_UD, settings)
         };
-        let pair = Pair::new(context, domain, queue.alone(), abi::IBV_QPT_UD, settings)?;
+        let pair = match pair(sends, receives) {
+            Ok(pair) => pair,
+            // Not even the smallest one: qedr, hns of HIP08 and mana (rdma-core@166c46bc:
+            // providers/mana/qp.c) have none.
+            Err(_) if matches!(pair(1, 1), Err(Errno(libc::EOPNOTSUPP | libc::EINVAL))) => return Ok(None),
+            Err(why) => return Err(why),
+        };
         let this = Self {
             library: context.library,
             port,
@@ -117,7 +126,7 @@ impl Datagrams {
             memory,
         };
         this.start()?;
-        Ok(this)
+        Ok(Some(this))
     }
 
     fn start(&self) -> Result<(), Errno> {

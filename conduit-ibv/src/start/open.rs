@@ -57,7 +57,8 @@ pub fn warn_of_paging(all: &[BootRecord], rank: JobRank, settings: &Settings) {
 pub struct Opened {
     pub rails: Box<[Rail]>,
     pub paths: Box<[Path]>,
-    pub datagrams: Datagrams,
+    /// None: the HCA has no queue pairs for them.
+    pub datagrams: Option<Datagrams>,
     /// That of the datagrams, if a thread is to wait for them.
     pub channel: Option<Channel>,
     pub has_atomics: bool,
@@ -104,8 +105,8 @@ pub fn open(info: &StartInfo<'_>, settings: &Settings, network: Network, has_thr
             .all(|rail| rail.context.attributes.atomic_cap != abi::IBV_ATOMIC_NONE),
         rails,
         paths: network.paths.into(),
+        channel: channel.filter(|_| datagrams.is_some()),
         datagrams,
-        channel,
         link: network.link,
     })
 }
@@ -140,7 +141,7 @@ impl Opened {
                 .flat_map(|path| path.identity(&self.rails[path.rail].context))),
             mailbox: Mailbox {
                 address: self.paths[0].port.address,
-                number: self.datagrams.number(),
+                number: self.datagrams.as_ref().map_or(0, Datagrams::number),
             },
         }
     }
@@ -161,8 +162,17 @@ impl Opened {
             path.port.is_global = true;
             path.alternate = None;
         }
-        self.datagrams.use_global_header();
+        if let Some(datagrams) = &mut self.datagrams {
+            datagrams.use_global_header();
+        }
         Ok(())
+    }
+
+    /// Does without datagrams, as the HCA of another process has none.
+    pub fn leave_datagrams(&mut self) {
+        // The channel is that of their queue.
+        self.datagrams = None;
+        self.channel = None;
     }
 }
 
