@@ -9,8 +9,9 @@ use gasnet_conduit::conformance::start_info;
 use gasnet_conduit::{Conduit, JobRank};
 use gasnet_conduit_ibv::Ibv;
 use gasnet_sys::process;
+use std::fs;
 use std::time::Duration;
-use traffic::{expect, is_lost, of_child};
+use traffic::{expect, is_lost, of_child, put_alone};
 
 /// Two ranks send, put, get and add until one loses the other, which must be.
 #[test]
@@ -64,6 +65,23 @@ fn raised_limit() {
     let started = Ibv.start(&start_info(JobRank(0), &[JobRank(0)], &exchange));
     let _network = started.unwrap();
     eprintln!("raised: {}", limit().rlim_cur == limit().rlim_max);
+}
+
+/// A rank puts memory of the kernel, which CPUs read, but of which there are no pages that a
+/// device may use; it prints whether that arrives.
+#[test]
+#[ignore = "a child of other tests"]
+fn put_without_pages() {
+    const BYTES: usize = 4096;
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let mapping = maps.lines().find(|line| line.ends_with("[vvar]")).expect("[vvar]");
+    let address = usize::from_str_radix(mapping.split('-').next().unwrap(), 16).unwrap();
+    // SAFETY: mapped for the life of the process, and never empty.
+    let source = unsafe { std::slice::from_raw_parts(address as *const u8, BYTES) };
+    let mut target = vec![0xa5; BYTES];
+    put_alone(&mut target, source);
+    let has_arrived = target.iter().any(|byte| *byte != 0xa5);
+    eprintln!("arrived: {has_arrived}");
 }
 
 #[test]
@@ -181,6 +199,19 @@ fn hcas_that_do_not_page_on_demand() {
         let printed = run_again(options, variables, &of_child("start"));
         assert!(!printed.contains(warning), "{options} {variables}: {printed}");
     }
+}
+
+#[test]
+fn memory_without_pages() {
+    let arrived = "arrived: true";
+    expect("put_without_pages", "no-odp", "", &[arrived]);
+    expect("put_without_pages", "", "GASNET_USE_ODP=0", &[arrived]);
+    let printed = run_again("", "", &of_child("put_without_pages"));
+    let whys = [
+        "a put failed: local protection error",
+        "GASNET_USE_ODP=0 lets the conduit copy it",
+    ];
+    assert!(whys.iter().all(|why| printed.contains(why)), "{printed}");
 }
 
 #[test]

@@ -119,7 +119,14 @@ impl Fabric {
         }
         let status = rail.context.library.status(completion.status);
         let (name, vendor) = (self.name_of_port(queue), completion.vendor_err);
-        let why = format!("{name}: {what} failed: {status} (vendor error {vendor:#x})");
+        let advice = match completion.status {
+            abi::IBV_WC_LOC_PROT_ERR if rail.on_demand.is_some() => {
+                ". If a driver has mapped its memory without pages (registers of devices, XPMEM), GASNET_USE_ODP=0 \
+                 lets the conduit copy it"
+            }
+            _ => "",
+        };
+        let why = format!("{name}: {what} failed: {status} (vendor error {vendor:#x}){advice}");
         self.peers.states.lose(peer, why);
     }
 

@@ -3,8 +3,8 @@
 use crate::emulated::{self, run_again};
 use gasnet_conduit::conformance::{expose, get, put, Job};
 use gasnet_conduit::{
-    atomic_codes as codes, Atomic, Class, Completion, Cookie, JobRank, Network, PollScope, SegmentMemory, SourceUse,
-    Upcalls,
+    atomic_codes as codes, Atomic, Busy, Class, Completion, Cookie, JobRank, Network, PollScope, SegmentMemory,
+    SourceUse, Upcalls,
 };
 use gasnet_conduit_ibv::Ibv;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -92,6 +92,41 @@ fn is_lost_before(least: u64, is_over: impl Fn(Duration, u64) -> bool + Sync) ->
     let messages = messages.load(SeqCst);
     assert!(is_lost || messages >= least, "{messages} messages have arrived");
     is_lost
+}
+
+/// Notes the end of a put, and prints losses.
+struct End(bool);
+
+impl Upcalls for End {
+    fn packet(&mut self, _: JobRank, _: Class, _: &mut [u8]) {}
+    fn done(&mut self, _: Cookie, part: Completion) {
+        self.0 |= part != Completion::Source;
+    }
+    fn peer_lost(&mut self, peer: JobRank, why: &str) {
+        eprintln!("lost rank {peer}: {why}");
+        self.0 = true;
+    }
+    fn network_lost(&mut self, why: &str) {
+        panic!("lost the network: {why}");
+    }
+}
+
+/// Rank 0 puts the source to the target, which is memory of rank 1, until that is done or fails.
+#[allow(dead_code, reason = "not every test program calls it")]
+pub fn put_alone(target: &mut [u8], source: &[u8]) {
+    emulated::emulate();
+    let job = Job::start(&|| Box::new(Ibv), 2);
+    let segment = SegmentMemory::host(target.as_mut_ptr() as usize, target.len());
+    let (_, targets) = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]);
+    let (network, mut end, begun) = (job.of(0), End(false), Instant::now());
+    while put(network, targets[0], source, SourceUse::Later, Cookie::new(1)) == Err(Busy) {
+        network.poll(PollScope::All, &mut end);
+    }
+    while !end.0 {
+        network.poll(PollScope::All, &mut end);
+        assert!(begun.elapsed() < Duration::from_secs(30), "the put did not end");
+    }
+    job.stop();
 }
 
 /// Two ranks that have no connection send to each other until both have a message.
