@@ -145,6 +145,7 @@ mod plans {
                 "",
                 "no port of an HCA is active: this host has emu0 port 1: InfiniBand, down",
             ),
+            ("hcas=0", "", "ibv_get_device_list lists no HCA"),
             (
                 "iwarp",
                 "",

@@ -8,8 +8,9 @@ use crate::ffi::{Context, Devices, Functions, LocalPort};
 use crate::settings::PortSettings;
 use gasnet_conduit::locality::{self, Topology};
 use gasnet_ibv_abi as abi;
-use std::fmt;
 use std::net::IpAddr;
+use std::path::Path;
+use std::{fmt, fs};
 
 /// Link layer of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +167,7 @@ impl Host {
             contexts.push(context);
         }
         if hcas.is_empty() {
-            return Err("there is no HCA (ibv_get_device_list lists none)".to_owned());
+            return Err(why_none(Path::new("/")));
         }
         Ok(Self { hcas, contexts })
     }
@@ -197,6 +198,31 @@ fn distances(whole_process: bool, names: &[&str]) -> Vec<Option<usize>> {
     locality::ranking(&Topology::new("/"), whole_process, &devices)
 }
 
+/// Why the library lists no device, by the files below `root`. It leaves those out for which it has
+/// no provider, or no device file (rdma-core@00d0f994: libibverbs/init.c, `try_access_device`).
+fn why_none(root: &Path) -> String {
+    let names = |folder: &str| {
+        let entries = fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    };
+    let known = names("sys/class/infiniband");
+    if known.is_empty() {
+        return "ibv_get_device_list lists no HCA, nor does the kernel (/sys/class/infiniband)".to_owned();
+    }
+    let is_open = names("dev/infiniband").iter().any(|name| name.starts_with("uverbs"));
+    let cause = if is_open {
+        "The provider library of rdma-core for these devices is missing (Debian: package ibverbs-providers; Fedora and \
+         RHEL: libibverbs)"
+    } else {
+        "There is no /dev/infiniband/uverbs*, which a container must be given"
+    };
+    let known = known.join(", ");
+    format!("ibv_get_device_list lists no HCA, but the kernel has {known} (/sys/class/infiniband). {cause}")
+}
+
 fn port(context: &Context, number: u8, settings: &PortSettings, host: IpAddr) -> Port {
     match context.port(number) {
         Ok(attributes) => {
@@ -222,5 +248,31 @@ fn port(context: &Context, number: u8, settings: &PortSettings, host: IpAddr) ->
             link: LinkLayer::InfiniBand,
             local: Err(format!("cannot be queried: {why}")),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_that_the_library_leaves_out() {
+        let root = std::env::temp_dir().join(format!("gasnet-ibv-none-{}", std::process::id()));
+        let none = why_none(&root);
+        for name in ["mlx5_1", "mlx5_0"] {
+            fs::create_dir_all(root.join("sys/class/infiniband").join(name)).unwrap();
+        }
+        let without_files = why_none(&root);
+        fs::create_dir_all(root.join("dev/infiniband/uverbs0")).unwrap();
+        let without_provider = why_none(&root);
+        fs::remove_dir_all(&root).unwrap();
+        assert!(none.contains("lists no HCA, nor does the kernel"), "{none}");
+        let known = "lists no HCA, but the kernel has mlx5_0, mlx5_1";
+        for (why, cause) in [
+            (without_files, "no /dev/infiniband/uverbs*"),
+            (without_provider, "package ibverbs-providers"),
+        ] {
+            assert!(why.contains(known) && why.contains(cause), "{why}");
+        }
     }
 }
