@@ -153,6 +153,7 @@ mod plans {
         few_credits_for_all_peers: "", "GASNET_AM_CREDITS_TOTAL=5 GASNET_AM_CREDITS_SLACK=9", "packets notification";
         one_buffer_of_each_size: "no-odp", "GASNET_BBUF_COUNT=1 GASNET_INLINESEND_LIMIT=0", "over_verbs";
         nothing_is_inline: "max-inline=0", "", "over_verbs";
+        inline_data_is_clamped: "clamp-inline=48", "", "packets::over_verbs notification operations::over_verbs";
         nothing_is_inline_by_choice: "", "GASNET_INLINESEND_LIMIT=0 GASNET_PACKEDLONG_LIMIT=0", "over_verbs";
         all_that_can_be_is_inline: "", "GASNET_INLINESEND_LIMIT=-1", "over_verbs";
         nothing_is_copied: "", "GASNET_NONBULKPUT_BOUNCE_LIMIT=0", "operations notification";

@@ -93,6 +93,12 @@ mod plans {
         assert_eq!(ports("hcas=2 link=roce gid=0:1:*:none", ""), ["emu1:1"; 2]);
         assert_eq!(ports("hcas=2 no-lid=0:1", ""), ["emu1:1"; 2]);
         assert_eq!(ports("ports=2 unreadable-port=0:1", ""), ["emu0:2"; 2]);
+        assert_eq!(ports("hcas=2 no-open=0", ""), ["emu1:1"; 2]);
+        fails(
+            "no-open=0",
+            "",
+            &["this host has emu0: cannot open emu0: Permission denied"],
+        );
         fails(
             "link=roce gid=0:1:*:foreign",
             "",

@@ -128,6 +128,8 @@ emulator_common::words! {
         /// The nth RC message of a process is the last of its QP, which an event alone reports.
         pub qp_event: Option<(u32, u64)> = None, "qp-event" => qp_event;
         pub max_inline: u32 = 512, "max-inline" => number;
+        /// QPs take less inline data than was asked for.
+        pub clamp_inline: u32 = u32::MAX, "clamp-inline" => number;
         pub max_qp_wr: u32 = 16384, "max-qp-wr" => number;
         /// Completions of a CQ.
         pub max_cqe: u32 = (1 << 20) - 1, "max-cqe" => number;

@@ -156,6 +156,9 @@ extern "C" fn ibv_open_device(device: *mut abi::ibv_device) -> *mut abi::ibv_con
         return null(libc::ENODEV);
     };
     let index = Device::of(device).index;
+    if process.config.of_ports.is_unopened(index) {
+        return null(libc::EACCES);
+    }
     if let Err(errno) = process.check(index) {
         return null(errno);
     }

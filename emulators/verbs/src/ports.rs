@@ -43,6 +43,7 @@ emulator_common::words! {
         need_global: Vec<Port> = Vec::new(), "grh" += port;
         without_lid: Vec<Port> = Vec::new(), "no-lid" += port;
         unreadable: Vec<Port> = Vec::new(), "unreadable-port" += port;
+        unopened: Vec<u32> = Vec::new(), "no-open" += number;
         /// Devices have no GUID.
         pub no_guid: bool = false, "no-guid" => yes;
         /// A port has two to the power of this LIDs.
@@ -101,6 +102,11 @@ impl Ports {
 
     pub fn has_lid(&self, port: Port) -> bool {
         !self.without_lid.contains(&port)
+    }
+
+    /// Whether `ibv_open_device` fails.
+    pub fn is_unopened(&self, device: u32) -> bool {
+        self.unopened.contains(&device)
     }
 
     /// Whether `ibv_query_port` fails.

@@ -120,6 +120,7 @@ pub fn create(process: &'static Process, attributes: &Attributes) -> Result<Arc<
     if process.config.wqe_units && cap.max_send_wr > 0 {
         cap.max_inline_data = footprint::inline(attributes.kind, &cap);
     }
+    cap.max_inline_data = cap.max_inline_data.min(process.config.clamp_inline);
     let (max_recv_wr, max_recv_sge) = if attributes.srq == 0 {
         (cap.max_recv_wr, cap.max_recv_sge)
     } else {

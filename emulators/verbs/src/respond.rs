@@ -182,7 +182,13 @@ impl<'a> Peer<'a> {
     }
 
     fn respond(&self, qp: &Qp, wqe: &Wqe, local: &Pieces) -> Answer {
-        match wqe.operation() {
+        let operation = wqe.operation();
+        let reads = matches!(operation, Operation::Read | Operation::Atomic);
+        // Hardware refuses only those that are outstanding at once.
+        if reads && qp.shared.max_rd_atomic.load(Relaxed) > self.qp.max_dest_rd_atomic.load(Relaxed) {
+            return self.refuse(abi::IBV_WC_REM_INV_REQ_ERR);
+        }
+        match operation {
             Operation::Send => self.receive(qp, wqe, local),
             Operation::Write => self.write(qp, wqe, local),
             Operation::Read => self.read(wqe, local),
@@ -294,9 +300,6 @@ impl<'a> Peer<'a> {
     }
 
     fn read(&self, wqe: &Wqe, local: &Pieces) -> Answer {
-        if self.qp.max_dest_rd_atomic.load(Relaxed) == 0 {
-            return self.refuse(abi::IBV_WC_REM_INV_REQ_ERR);
-        }
         let bytes = local.bytes();
         if bytes == 0 {
             return if self.lives() { Answer::Done } else { Answer::Silence };
@@ -314,7 +317,7 @@ impl<'a> Peer<'a> {
 
     /// Atomic among the operations of the responder's device, not for its CPUs (IBV_ATOMIC_HCA).
     fn atomic(&self, wqe: &Wqe, local: &Pieces) -> Answer {
-        if self.qp.max_dest_rd_atomic.load(Relaxed) == 0 || wqe.remote_addr % 8 != 0 {
+        if wqe.remote_addr % 8 != 0 {
             return self.refuse(abi::IBV_WC_REM_INV_REQ_ERR);
         }
         let grant = match self.remote(wqe, 8, abi::IBV_ACCESS_REMOTE_ATOMIC) {
