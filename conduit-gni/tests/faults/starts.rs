@@ -86,6 +86,9 @@ fn memory_descriptors_run_out() {
         assert!(printed.lines().any(is_it), "mdd={limit}: {printed}");
     }
     expect_start("mdd=3", "", "started");
+    let printed = child("starts::start", "flavour=gemini mrt=1", "");
+    assert!(printed.contains(none), "{printed}");
+    expect_start("mrt=100 flavour=gemini", "", "started");
     expect_start("reg-bytes=100000", "", "can start");
     let printed = child("starts::start", "reg-bytes=100000", "");
     assert!(printed.contains(none), "{printed}");

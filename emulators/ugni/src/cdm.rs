@@ -16,6 +16,8 @@ use crate::{ce, datagram, memory, reclaim};
 /// Most NICs of a domain.
 const MOST_NICS: usize = 32;
 const MODES: u32 = 0x003f_f3ff;
+/// Modes that libraries for Gemini do not have: for MDDs, DLA and small windows.
+const MODES_OF_ARIES: u32 = 0x0020_c300;
 
 #[no_mangle]
 extern "C" fn GNI_CdmCreate(
@@ -80,6 +82,12 @@ fn attach(cdm: &'static Cdm, device: u32) -> Outcome<&'static Nic> {
         complain("GNI_CdmAttach", abi::GNI_RC_ERROR_RESOURCE, &why);
         quiet(abi::GNI_RC_ERROR_RESOURCE)
     })?;
+    if process.attachments.fetch_add(1, Relaxed) < process.config.attach_signals {
+        return Err(quiet(abi::GNI_RC_NOT_DONE));
+    }
+    if process.is_gemini && cdm.has(MODES_OF_ARIES) {
+        return Err(invalid("Gemini has no such mode of communication domains"));
+    }
     let device = if device == u32::MAX { 0 } else { device };
     let address = process
         .address(device)

@@ -104,8 +104,9 @@ fn join_leaf(process: &Process, op: &Op) -> Result<(), u8> {
     }
     leaf.owner.store(process.slot + 1, Relaxed);
     leaf.result.store(op.local, Relaxed);
-    // The reference's programs do not clear the control word of the last result.
-    let _ = copy::write(process, process.slot, &raw const NOT_DONE as u64, op.local, 8);
+    if process.config.ce_clear {
+        let _ = copy::write(process, process.slot, &raw const NOT_DONE as u64, op.local, 8);
+    }
     let reduction = Reduction {
         command: op.command,
         mode: op.ce_mode,
@@ -142,7 +143,11 @@ fn join(process: &Process, engine: &shm::Engine, child: u32, with: &Reduction) {
     if joined != members(engine) {
         return;
     }
-    let result = combine(engine);
+    let mut result = combine(engine);
+    let is_root = engine.parent_address.load(Relaxed) == 0;
+    if is_root && process.reductions.fetch_add(1, Relaxed) + 1 == process.config.ce_error {
+        result.status = status::CE_UNCORRECTABLE;
+    }
     match engine.parent_address.load(Relaxed) {
         0 => distribute(process, engine, &result),
         address => match find(process, address, engine.parent_id.load(Relaxed)) {
@@ -203,6 +208,9 @@ fn distribute(process: &Process, engine: &shm::Engine, result: &Reduction) {
             if let Some(below) = find(process, child.address.load(Relaxed), child.id.load(Relaxed)) {
                 distribute(process, below, result);
             }
+            continue;
+        }
+        if result.status != 0 && process.config.ce_silent {
             continue;
         }
         let words = [DONE | u64::from(result.status), result.operands[0], result.operands[1]];

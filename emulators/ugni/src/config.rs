@@ -54,6 +54,8 @@ emulator_common::words! {
         pub reorder: bool = false, "reorder" => yes;
         /// Sources are read a random time after the post.
         pub late: bool = false, "late" => yes;
+        /// The LOCAL event of a post may follow the error that its GLOBAL event is.
+        pub late_event: bool = false, "late-event" => yes;
         /// REMOTE events may precede the data, in regions without STRICT_PI_ORDERING or PI_FLUSH.
         pub early_event: bool = false, "early-event" => yes;
         /// Percent of posts and of registrations that find no resources.
@@ -71,6 +73,16 @@ emulator_common::words! {
         pub mdd: u32 = 4096, "mdd" => number;
         pub cq: Option<u32> = None, "cq" => |text| number(text).map(Some);
         pub ce: u32 = 4, "ce" => number;
+        /// Pages of the memory relocation table of a NIC. Aries has none.
+        pub mrt: Option<u32> = None, "mrt" => |text| number(text).map(Some);
+        /// The first attachments of a process are interrupted by a signal.
+        pub attach_signals: u64 = 0, "attach-signals" => number;
+        /// The nth reduction whose result a process makes fails; 0: none.
+        pub ce_error: u64 = 0, "ce-error" => number;
+        /// A post to the engine clears the control word of its result.
+        pub ce_clear: bool = false, "ce-clear" => yes;
+        /// A reduction that fails has no result, only the entry that CQE_ONERR makes.
+        pub ce_silent: bool = false, "ce-silent" => yes;
         /// A CQ has more entries than were requested, as in the library.
         pub cq_round: bool = false, "cq-round" => yes;
         /// A failed operation kills a process without ERR_NO_KILL.
@@ -136,12 +148,17 @@ impl Config {
 
     /// Whether operations or their events happen later than they are posted.
     pub fn delays(&self) -> bool {
-        self.reorder || self.late || self.early_event
+        self.reorder || self.late || self.early_event || self.late_event
     }
 
     /// CQs of a NIC. The number of Aries is not known.
     pub fn cqs(&self) -> u32 {
         self.cq.unwrap_or(if self.is_gemini() { 1024 } else { 2048 })
+    }
+
+    /// Pages of the memory relocation table of a NIC.
+    pub fn mrt_pages(&self) -> u32 {
+        self.mrt.unwrap_or(if self.is_gemini() { 16384 } else { u32::MAX })
     }
 }
 

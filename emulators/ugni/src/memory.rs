@@ -10,7 +10,7 @@ use gasnet_gni_abi as abi;
 
 use crate::config::Unregistrable;
 use crate::object::{Cq, Living, Nic, Role};
-use crate::process::{take, Process};
+use crate::process::{take, take_some, Process};
 use crate::refuse::{call, invalid, load, quiet, refusal, store, Outcome};
 use crate::region::{self, FLAG_READ_ONLY, PAGE_SHIFT};
 
@@ -94,7 +94,10 @@ fn check_memory(process: &Process, wanted: &Wanted, nth: u64) -> Outcome {
     }
 }
 
-fn check_flags(flags: u32) -> Outcome {
+fn check_flags(process: &Process, flags: u32) -> Outcome {
+    if process.is_gemini && flags & (abi::GNI_MEM_MDD_SHARED | abi::GNI_MEM_MDD_DEDICATED) != 0 {
+        return Err(invalid("Gemini has no such flags of registrations"));
+    }
     if flags & REFUSED_FLAGS != 0 {
         return Err(invalid("the emulator has no such registrations"));
     }
@@ -110,7 +113,7 @@ fn register(nic: &'static Nic, wanted: &Wanted, cq: Option<&'static Cq>) -> Outc
     if wanted.length == 0 || wanted.address.checked_add(wanted.length + PAGE).is_none() {
         return Err(invalid("no memory"));
     }
-    check_flags(wanted.flags)?;
+    check_flags(process, wanted.flags)?;
     if let Some(cq) = cq {
         if cq.role.get() == Role::Source {
             return Err(invalid("the completion queue is that of endpoints"));
@@ -133,8 +136,15 @@ fn register(nic: &'static Nic, wanted: &Wanted, cq: Option<&'static Cq>) -> Outc
         return Err(no_resources);
     }
     let _guard = process.allocation();
+    let pages = region::mrt_pages(wanted.start(), wanted.bytes());
+    if !take_some(&nic.hardware.mrt, pages, process.config.mrt_pages()) {
+        nic.hardware.mdd.fetch_sub(1, Relaxed);
+        undo();
+        return Err(no_resources);
+    }
     let Some(index) = process.fabric.regions.take(process.slot) else {
         nic.hardware.mdd.fetch_sub(1, Relaxed);
+        nic.hardware.mrt.fetch_sub(pages, Relaxed);
         undo();
         return Err(no_resources);
     };
@@ -194,7 +204,7 @@ pub fn release(process: &Process, index: u32) {
     drain(&region.users);
     process.registered.fetch_sub(region.bytes.load(Relaxed), Relaxed);
     if let Some(nic) = process.nic(address) {
-        nic.mdd.fetch_sub(1, Relaxed);
+        region.leave(nic);
     }
     let _guard = process.allocation();
     process.fabric.regions.give(index);

@@ -30,6 +30,10 @@ pub struct Process {
     pub registrations: AtomicU64,
     /// Bytes registered.
     pub registered: AtomicU64,
+    /// Reductions of which this process has made the result.
+    pub reductions: AtomicU64,
+    /// Calls of GNI_CdmAttach so far.
+    pub attachments: AtomicU64,
     /// Domains that are attached, by NIC.
     pub attached: AtomicU64,
     /// Operations posted, of those that each `Config::post_error` counts.
@@ -60,6 +64,8 @@ pub fn current() -> Result<&'static Process, String> {
             has_post_faults: config.busy != 0 || !config.post_error.is_empty() || !config.forge.is_empty(),
             registrations: AtomicU64::new(0),
             registered: AtomicU64::new(0),
+            reductions: AtomicU64::new(0),
+            attachments: AtomicU64::new(0),
             attached: AtomicU64::new(0),
             forge: Forge::new(&config.forge),
             posted: config.post_error.iter().map(|_| AtomicU64::new(0)).collect(),
@@ -116,6 +122,11 @@ pub fn address(config: &Config, device: u32) -> Option<u32> {
 
 /// Takes one of a resource of which there are `limit`. False: there is none left.
 pub fn take(used: &AtomicU32, limit: u32) -> bool {
-    let more = |used: u32| (used < limit).then_some(used + 1);
+    take_some(used, 1, limit)
+}
+
+/// Takes `count` of them.
+pub fn take_some(used: &AtomicU32, count: u32, limit: u32) -> bool {
+    let more = |used: u32| used.checked_add(count).filter(|sum| *sum <= limit);
     used.fetch_update(Relaxed, Relaxed, more).is_ok()
 }

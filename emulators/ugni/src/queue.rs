@@ -140,11 +140,13 @@ fn is_request(entry: u64) -> bool {
         && entry::kind(entry) == abi::GNI_CQ_EVENT_TYPE_POST
 }
 
-/// The event bits that an entry stands for. An error ends a request at once.
-fn events_of(entry: u64, waiting: u16) -> u16 {
+/// The event bits that an entry stands for. An error ends a request at once, unless fault
+/// `late-event` lets its LOCAL event follow.
+fn events_of(cq: &Cq, entry: u64, waiting: u16) -> u16 {
+    let is_followed = cq.nic.process.config.late_event && waiting & abi::GNI_CQMODE_GLOBAL_EVENT != 0;
     match (entry::status(entry), entry::from(entry)) {
         (0, entry::SOURCE_BTE) => abi::GNI_CQMODE_LOCAL_EVENT,
-        (0, _) => abi::GNI_CQMODE_GLOBAL_EVENT,
+        (status, _) if status == 0 || is_followed => abi::GNI_CQMODE_GLOBAL_EVENT,
         _ => waiting,
     }
 }
@@ -158,7 +160,7 @@ fn process_event(cq: &Cq, entry: u64) -> bool {
     let Some(request) = requests.get(index) else {
         return false;
     };
-    let events = events_of(entry, request.waiting);
+    let events = events_of(cq, entry, request.waiting);
     request.waiting &= !events;
     if request.cancelled {
         if request.waiting == 0 {
@@ -190,7 +192,7 @@ pub fn completed(cq: &Cq, entry: u64) -> Outcome<(*mut abi::gni_post_descriptor_
     let index = entry::request(entry);
     let requests = cq.requests().ok_or(unknown)?;
     let request = requests.get(index).ok_or(unknown)?;
-    let events = events_of(entry, request.fetched);
+    let events = events_of(cq, entry, request.fetched);
     if request.fetched & events == 0 {
         return Err(unknown);
     }

@@ -21,7 +21,7 @@ pub fn reclaim(member: &Member<Fabric>, slot: u32) {
         let _guard = member.allocation();
         fabric.regions.give(index);
         if address != 0 {
-            nic(fabric, address).mdd.fetch_sub(1, Relaxed);
+            region.leave(nic(fabric, address));
         }
     }
     for index in member.owned(&fabric.engines, slot) {

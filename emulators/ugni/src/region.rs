@@ -12,7 +12,7 @@ use gasnet_gni_abi as abi;
 
 use crate::object::Nic;
 use crate::process::Process;
-use crate::shm::Region;
+use crate::shm::{self, Region};
 use crate::status;
 
 pub const PAGE_SHIFT: u32 = 12;
@@ -20,6 +20,13 @@ pub const PAGE_SHIFT: u32 = 12;
 /// low bits.
 const MDH_BITS: u32 = 12;
 const LOW_INDEX_BITS: u32 = MDH_BITS + 2;
+
+/// Pages of the memory relocation table that memory takes.
+pub fn mrt_pages(start: u64, bytes: u64) -> u32 {
+    /// Log2 of the one size that all of these pages of a node have: 2 MiB.
+    const SHIFT: u32 = 21;
+    ((start + bytes).div_ceil(1 << SHIFT) - (start >> SHIFT)) as u32
+}
 
 /// The handle of a region by its key in the table.
 pub fn handle(key: u32, start: u64, pages: u64, flags: u64) -> abi::gni_mem_handle_t {
@@ -111,6 +118,15 @@ pub fn grant(nic: &Nic, handle: &abi::gni_mem_handle_t, address: u32, writes: bo
     Ok(grant)
 }
 
+impl Region {
+    /// Gives back what the region has of the NIC's tables.
+    pub fn leave(&self, nic: &shm::Nic) {
+        let pages = mrt_pages(self.start.load(Relaxed), self.bytes.load(Relaxed));
+        nic.mdd.fetch_sub(1, Relaxed);
+        nic.mrt.fetch_sub(pages, Relaxed);
+    }
+}
+
 impl Grant<'_> {
     /// Bounds, to the page.
     #[inline(always)]
@@ -146,6 +162,10 @@ mod tests {
 
     #[test]
     fn handles_keep_their_key() {
+        assert_eq!(
+            [(0, 1), (0x1f_f000, 0x2000), (0x20_0000, 0x20_0000)].map(|(at, bytes)| mrt_pages(at, bytes)),
+            [1, 2, 1]
+        );
         for key_in in [1, 0x3fff, 0x4000, 0xffff, 0xff_0001, 0xff_ffff] {
             let handle = handle(key_in, 0x7fff_1234_5000, 77, FLAG_READ_ONLY);
             assert_eq!(key(&handle), key_in);

@@ -37,6 +37,8 @@ pub struct Nic {
     pub atomics: Lock,
     pub fma: AtomicU32,
     pub mdd: AtomicU32,
+    /// Pages of the memory relocation table.
+    pub mrt: AtomicU32,
     pub cq: AtomicU32,
     pub ce: AtomicU32,
 }
@@ -170,7 +172,7 @@ emulator_common::has_entry!(Domain, Region, Cq, Engine, Datagram);
 
 // SAFETY: all members are atomic, or locks that `init` makes or that their entries make.
 unsafe impl Layout for Fabric {
-    const MAGIC: u64 = 0x7567_6e69_0000_0002;
+    const MAGIC: u64 = 0x7567_6e69_0000_0003;
 
     fn head(&self) -> &Head {
         &self.head

@@ -68,6 +68,7 @@ static gni_return_t join(struct leaf *leaf, uint32_t command, uint32_t mode, uin
     leaf->d.ce_cmd = command;
     leaf->d.ce_mode = mode;
     leaf->d.ce_red_id = 0;
+    leaf->result->control = 0;
     return transfer(&leaf->end, &leaf->d);
 }
 
