@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// Most completions that a poll takes at once.
 pub const BURST: usize = 16;
+/// Times that an attachment which signals interrupt is begun.
+const ATTACHMENTS: usize = 100;
 
 /// Identity, sizes and abilities of a domain.
 #[derive(Clone, Copy, Debug)]
@@ -193,11 +195,21 @@ impl<A: Default> Domain<A> {
         } = *options;
         // SAFETY: the handle is written to a live variable.
         let code = unsafe { (self.functions.cdm_create)(instance, ptag, cookie, modes, &raw mut self.cdm) };
-        Code::check(code).map_err(|code| format!("GNI_CdmCreate failed: {code}"))?;
+        Code::check(code).map_err(|code| open_failed("GNI_CdmCreate", code, modes))?;
         let mut address = 0;
-        // SAFETY: as above.
-        let code = unsafe { (self.functions.cdm_attach)(self.cdm, device, &raw mut address, &raw mut self.nic) };
-        Code::check(code).map_err(|code| attach_failed(code, device, modes))
+        let mut attach = || {
+            // SAFETY: as above.
+            let code = unsafe { (self.functions.cdm_attach)(self.cdm, device, &raw mut address, &raw mut self.nic) };
+            Code::check(code)
+        };
+        // A signal interrupts it.
+        let interrupted = Err(Code::NOT_DONE);
+        let attached = (0..ATTACHMENTS)
+            .map(|_| attach())
+            .find(|attached| *attached != interrupted);
+        attached
+            .unwrap_or(interrupted)
+            .map_err(|code| open_failed(&format!("GNI_CdmAttach to NIC {device}"), code, modes))
     }
 
     /// Makes a completion queue, if it is to have entries.
@@ -307,14 +319,16 @@ impl<A> Domain<A> {
     }
 }
 
-/// Why a NIC cannot be opened.
-fn attach_failed(code: Code, device: u32, modes: u32) -> String {
-    let advice = if code == Code::RESOURCE && modes & abi::GNI_CDM_MODE_FMA_DEDICATED != 0 {
-        ". The NIC has no FMA descriptor left for this process alone; GASNET_GNI_FMA_SHARING=1 shares them"
-    } else {
-        ""
+/// Why a call that opens a NIC has failed.
+fn open_failed(call: &str, code: Code, modes: u32) -> String {
+    let advice = match code {
+        Code::RESOURCE if modes & abi::GNI_CDM_MODE_FMA_DEDICATED != 0 => {
+            ". The NIC has no FMA descriptor left for this process alone; GASNET_GNI_FMA_SHARING=1 shares them"
+        }
+        Code::NOT_DONE => ". Signals interrupted every attempt; block them until gasnet has started",
+        _ => "",
     };
-    format!("GNI_CdmAttach to NIC {device} failed: {code}{advice}")
+    format!("{call} failed: {code}{advice}")
 }
 
 /// Why a queue cannot be made.

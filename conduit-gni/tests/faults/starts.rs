@@ -51,6 +51,14 @@ fn fma_descriptors_run_out() {
     expect_start("fma=0", "GASNET_DOMAIN_COUNT=2 GASNET_GNI_FMA_SHARING=1", "started");
 }
 
+/// An attachment that a signal interrupts is begun again.
+#[test]
+fn attachments_are_interrupted() {
+    expect_start("attach-signals=3", "GASNET_DOMAIN_COUNT=2", "started");
+    let for_ever = "The gni conduit cannot start: GNI_CdmAttach to NIC 0 failed: GNI_RC_NOT_DONE. Signals \
+                    interrupted every attempt; block them until gasnet has started.";
+    expect_start("attach-signals=1000000", "", for_ever);
+}
 #[test]
 fn completion_queues_run_out() {
     let none = "The gni conduit cannot start: GNI_CqCreate failed: GNI_RC_ERROR_RESOURCE. The NIC has no completion \
