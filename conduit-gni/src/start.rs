@@ -27,6 +27,9 @@ use gasnet_sys::maybe_locked::MaybeLocked;
 
 /// Granularity of segments.
 const PAGE: usize = 64 << 10;
+/// Instance of the first domain of rank 0. A NIC has each instance of a tag and a cookie once, and
+/// MPI, which may use the NIC in the same process, has its ranks from 0 as instances.
+const FIRST_INSTANCE: u32 = 1 << 23;
 
 /// The NIC of this machine. The error is a message without a full stop.
 pub fn flavour(functions: &Functions) -> Result<Flavour, String> {
@@ -149,7 +152,7 @@ impl Opened {
         let count = domain_count(info, &settings);
         let open = |domain: usize| {
             let mut options = options;
-            options.instance = info.rank.0 + domain as u32 * info.size;
+            options.instance += domain as u32 * info.size;
             options.arrivals = if domain == FIRST { sizes.arrivals } else { 0 };
             // SAFETY: the runtime says how many threads there are.
             unsafe { Domain::open(functions, &options) }
@@ -160,7 +163,7 @@ impl Opened {
         region
             .register(&domains[FIRST])
             .map_err(|code| register_failed("messages", bytes, code))?;
-        let address = Address::new(nic, info.rank.0, region.base(), region.handle);
+        let address = Address::new(nic, options.instance, region.base(), region.handle);
         Ok(Self {
             settings,
             sizes,
@@ -208,7 +211,7 @@ fn domain_count(info: &StartInfo<'_>, settings: &Settings) -> usize {
 fn domain_options(info: &StartInfo<'_>, settings: &Settings, credentials: &Credentials) -> DomainOptions {
     let domains = domain_count(info, settings);
     DomainOptions {
-        instance: info.rank.0,
+        instance: FIRST_INSTANCE + info.rank.0,
         ptag: credentials.ptag,
         cookie: credentials.cookie,
         device: credentials.device,

@@ -325,6 +325,10 @@ fn open_failed(call: &str, code: Code, modes: u32) -> String {
         Code::RESOURCE if modes & abi::GNI_CDM_MODE_FMA_DEDICATED != 0 => {
             ". The NIC has no FMA descriptor left for this process alone; GASNET_GNI_FMA_SHARING=1 shares them"
         }
+        Code::STATE => {
+            ". Another library of this process uses the NIC with the same tag, cookie and instance; increase \
+             PMI_GNI_COOKIE by one in all processes before the second of them starts"
+        }
         Code::NOT_DONE => ". Signals interrupted every attempt; block them until gasnet has started",
         _ => "",
     };

@@ -8,6 +8,7 @@ mod deaths;
 mod driver;
 #[path = "../emulated/mod.rs"]
 mod emulated;
+mod foreign;
 mod forged;
 mod posts;
 mod processes;

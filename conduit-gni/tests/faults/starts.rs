@@ -1,10 +1,11 @@
 //! Starts that fail.
 
-use crate::driver::{child, emulate, set_variables};
+use crate::driver::{child, emulate, set_variables, variable};
+use crate::foreign;
 use crate::processes::{self, Place};
 use gasnet_conduit::config::{self, Config};
-use gasnet_conduit::conformance::start_info;
-use gasnet_conduit::{Conduit, JobRank, StartInfo};
+use gasnet_conduit::conformance::{self, expose, put, start_info, Job};
+use gasnet_conduit::{Conduit, Cookie, JobRank, PollScope, SegmentMemory, SourceUse, StartInfo, Stop};
 use gasnet_conduit_gni::Gni;
 
 /// A rank starts alone, and says why not. The emulator is not used if GASNET_GNI_LIBRARY is set.
@@ -59,6 +60,68 @@ fn attachments_are_interrupted() {
                     interrupted every attempt; block them until gasnet has started.";
     expect_start("attach-signals=1000000", "", for_ever);
 }
+
+/// Ranks start in a process beside another library, like MPI, that uses the NIC with the same
+/// credentials and has its ranks as instances: before, or after.
+#[test]
+#[ignore = "a child of other tests"]
+fn start_beside_another() {
+    emulate();
+    let is_first = variable("FAULTS_FIRST") == "other";
+    if is_first {
+        foreign::attach(&[0, 1]);
+    }
+    let job = Job::start(&|| Box::new(Gni::new()), 2);
+    if !is_first {
+        foreign::attach(&[0, 1]);
+    }
+    let mut memory = vec![0_u8; 64];
+    let segment = SegmentMemory::host(memory.as_mut_ptr() as usize, memory.len());
+    let (_, targets) = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]);
+    let mut done = conformance::Completed::default();
+    put(job.of(0), targets[0], &[7; 64], SourceUse::Now, Cookie::new(1)).unwrap();
+    while !done.0 {
+        job.of(0).poll(PollScope::All, &mut done);
+    }
+    assert_eq!(memory, [7; 64]);
+    eprintln!("a put beside another library");
+    job.run(|_, network| network.stop(Stop::Orderly));
+}
+
+#[test]
+fn other_libraries_of_the_process() {
+    for first in ["other", "gasnet"] {
+        for options in ["", "flavour=gemini"] {
+            let printed = child(
+                "starts::start_beside_another",
+                options,
+                &format!("FAULTS_FIRST={first}"),
+            );
+            assert!(printed.contains("\na put beside another library\n"), "{printed}");
+        }
+    }
+}
+
+/// Something has the name of the domain.
+#[test]
+#[ignore = "a child of other tests"]
+fn start_again() {
+    emulate();
+    foreign::attach(&[1 << 23]);
+    let (exchange, all) = (|bytes: &[u8]| bytes.to_vec(), [JobRank(0)]);
+    let started = Gni::new().start(&start_info(JobRank(0), &all, &exchange));
+    eprintln!("{}", started.map_or_else(|why| why.message, |_| "started".into()));
+}
+
+#[test]
+fn domains_of_the_same_name() {
+    let printed = child("starts::start_again", "", "");
+    let why = "The gni conduit cannot start: GNI_CdmAttach to NIC 0 failed: GNI_RC_INVALID_STATE. Another library of \
+               this process uses the NIC with the same tag, cookie and instance; increase PMI_GNI_COOKIE by one in \
+               all processes before the second of them starts.";
+    assert!(printed.lines().any(|line| line == why), "{printed}");
+}
+
 #[test]
 fn completion_queues_run_out() {
     let none = "The gni conduit cannot start: GNI_CqCreate failed: GNI_RC_ERROR_RESOURCE. The NIC has no completion \
