@@ -56,10 +56,10 @@ impl fmt::Display for Code {
     }
 }
 
-/// Declares the table of functions, and how it is filled: those that every library has, and those
-/// that Gemini's lacks.
+/// Declares the table of functions, and how it is filled: those that every library has, maybe by
+/// another name if it is old, and those that Gemini's lacks.
 macro_rules! functions {
-    ($($name:ident: $symbol:literal ($($arg:ty),*) $(-> $result:ty)?;)*
+    ($($name:ident: $symbol:literal $(or $old:literal)? ($($arg:ty),*) $(-> $result:ty)?;)*
      ; $($option:ident: $option_symbol:literal ($($option_arg:ty),*);)*) => {
         /// The functions that the conduit uses.
         #[derive(Debug)]
@@ -72,7 +72,9 @@ macro_rules! functions {
             fn load(library: &Library) -> Result<Self, String> {
                 Ok(Self {
                     // SAFETY: the vendor documents functions of these names with these signatures.
-                    $($name: unsafe { library.function($symbol)? },)*
+                    $($name: unsafe {
+                        library.function($symbol)$(.or_else(|why| library.function($old).map_err(|_| why)))?
+                    }?,)*
                     // SAFETY: as above.
                     $($option: unsafe { library.function($option_symbol) }.ok(),)*
                 })
@@ -98,7 +100,8 @@ functions! {
     completed: c"GNI_GetCompleted"
         (abi::gni_cq_handle_t, abi::gni_cq_entry_t, *mut *mut abi::gni_post_descriptor_t) -> abi::gni_return_t;
     error_text: c"GNI_CqErrorStr" (abi::gni_cq_entry_t, *mut c_void, u32) -> abi::gni_return_t;
-    remote_event: c"gni_cq_get_rem_inst_id" (abi::gni_cq_entry_t) -> u64;
+    // Before March 2013 one function read the ids of both kinds of events, of 32 bits on Gemini.
+    remote_event: c"gni_cq_get_rem_inst_id" or c"gni_cq_get_inst_id" (abi::gni_cq_entry_t) -> u64;
     ep_create: c"GNI_EpCreate"
         (abi::gni_nic_handle_t, abi::gni_cq_handle_t, *mut abi::gni_ep_handle_t) -> abi::gni_return_t;
     ep_bind: c"GNI_EpBind" (abi::gni_ep_handle_t, u32, u32) -> abi::gni_return_t;

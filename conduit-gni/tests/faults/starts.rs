@@ -1,6 +1,6 @@
 //! Starts that fail.
 
-use crate::driver::{child, emulate, set_variables, variable};
+use crate::driver::{child, emulate, set_variables, variable, OPERATIONS};
 use crate::foreign;
 use crate::processes::{self, Place};
 use gasnet_conduit::config::{self, Config};
@@ -120,6 +120,22 @@ fn domains_of_the_same_name() {
                this process uses the NIC with the same tag, cookie and instance; increase PMI_GNI_COOKIE by one in \
                all processes before the second of them starts.";
     assert!(printed.lines().any(|line| line == why), "{printed}");
+}
+
+/// Libraries for Gemini lack what is Aries's, and old ones an accessor.
+#[test]
+fn libraries_of_gemini() {
+    let lacking = "GNI_EpSetCeAttr,GNI_CeCreate,GNI_CeGetId,GNI_CeConfigure,GNI_CeCheckResult,GNI_CeDestroy,\
+                   GNI_CompChanCreate,GNI_CompChanDestroy,GNI_CompChanFd,GNI_CompChanGetEvent,GNI_CqAttachCompChan,\
+                   GNI_CqArmCompChan,GNI_GetPtag";
+    for names in [lacking.to_owned(), format!("{lacking},gni_cq_get_rem_inst_id")] {
+        let variables = format!("FAULTS_KINDS=put:8,put:65537,get:4097,add,barrier,ask GNI_TEST_LACKS={names}");
+        let printed = child("posts::operations", "flavour=gemini", &variables);
+        let count = printed.matches(&format!("rank 0: ask: {OPERATIONS} completed")).count();
+        assert!(count == 1 && !printed.contains(" lost "), "without {names}: {printed}");
+    }
+    let printed = child("starts::start", "", "GNI_TEST_LACKS=GNI_CqGetEvent");
+    assert!(printed.contains("GNI_CqGetEvent"), "{printed}");
 }
 
 #[test]
