@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 pub const BURST: usize = 16;
 /// Times that an attachment which signals interrupt is begun.
 const ATTACHMENTS: usize = 100;
+/// Posts for operations that are posted again while another event of the failed post may come.
+const SPARES: usize = 32;
 
 /// Identity, sizes and abilities of a domain.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +99,7 @@ pub struct Domain<A> {
     /// Wakes threads that sleep.
     pub channel: Option<Channel>,
     initiator: MaybeLocked<Initiator<A>>,
-    /// Posts under way, which the holder of the lock changes.
+    /// Posts and other events under way, which the holder of the lock changes.
     under_way: AtomicUsize,
     /// Memory of the posts.
     posts: Mapped,
@@ -112,6 +114,9 @@ unsafe impl<A: Send> Sync for Domain<A> {}
 /// State under the lock of a domain.
 struct Initiator<A> {
     free: Vec<PostDescriptor<A>>,
+    spares: Vec<PostDescriptor<A>>,
+    /// Events under way that may never come.
+    optional: usize,
     /// Endpoints by rank, null until first use.
     endpoints: Box<[abi::gni_ep_handle_t]>,
 }
@@ -147,10 +152,14 @@ impl<A: Default> Domain<A> {
     /// # Safety
     /// Unless there are several threads, one uses it.
     pub unsafe fn open(functions: &'static Functions, options: &DomainOptions) -> Result<Self, String> {
-        let bytes = options.posts * size_of::<Post<A>>();
+        let count = options.posts + SPARES;
+        let bytes = count * size_of::<Post<A>>();
         let posts = Mapped::new(bytes).map_err(|why| format!("mmap failed: {why}"))?;
+        let mut free = posts_in(&posts, count, options.routing);
         let initiator = Initiator {
-            free: posts_in(&posts, options.posts, options.routing),
+            spares: free.split_off(options.posts),
+            free,
+            optional: 0,
             endpoints: vec![null_mut(); options.ranks as usize].into(),
         };
         let mut domain = Self {
@@ -170,7 +179,7 @@ impl<A: Default> Domain<A> {
         };
         domain.attach(options)?;
         // With dual events, each operation counts twice.
-        domain.completions = domain.queue(2 * (options.posts + 1), options.sleep)?;
+        domain.completions = domain.queue(2 * (count + 1), options.sleep)?;
         domain.arrivals = domain.queue(options.arrivals, options.sleep)?;
         if options.sleep {
             domain.channel = Channel::new(functions, domain.nic, &[domain.completions, domain.arrivals]);
@@ -251,7 +260,7 @@ impl<A> Domain<A> {
         })
     }
 
-    /// Whether operations of this domain are under way.
+    /// Whether events of this domain are under way.
     #[inline]
     pub fn is_busy(&self) -> bool {
         self.under_way.load(Ordering::Relaxed) > 0
@@ -434,6 +443,37 @@ impl<A> QueueGuard<'_, A> {
         }
     }
 
+    /// Polls look for an event that may never come.
+    pub(super) fn expect_event(&mut self) {
+        self.initiator.optional += 1;
+        self.add_under_way(1);
+    }
+
+    /// It has come, or will not.
+    pub(super) fn expect_no_event(&mut self) {
+        self.initiator.optional -= 1;
+        self.add_under_way(usize::MAX);
+    }
+
+    /// Moves the operation of a failed post, of which another event may come or not, into a spare
+    /// post: the late event must not count for the operation when it is posted again. None: all
+    /// spares wait for such events.
+    #[cold]
+    fn retire(&mut self, mut failed: PostDescriptor<A>) -> Option<PostDescriptor<A>> {
+        let mut spare = self.initiator.spares.pop()?;
+        spare.take_over(&mut failed);
+        self.expect_event();
+        Some(spare)
+    }
+
+    /// A late event of a post that failed. Only two are possible.
+    #[cold]
+    fn end_retirement(&mut self, mut failed: PostDescriptor<A>) {
+        failed.is_retired = false;
+        self.initiator.spares.push(failed);
+        self.expect_no_event();
+    }
+
     /// Counts posts under way. Only the holder of the lock writes the number.
     #[inline]
     fn add_under_way(&self, change: usize) {
@@ -447,21 +487,28 @@ impl<A> QueueGuard<'_, A> {
     /// The next completion. `Err`: the queue is lost.
     #[inline]
     pub fn completion(&mut self) -> Result<Option<Completed<A>>, String> {
-        let (functions, queue, mut entry) = (self.domain.functions, self.domain.completions, 0);
-        // SAFETY: a queue of this domain, and a live variable.
-        let code = unsafe { (functions.cq_get)(queue, &raw mut entry) };
-        match code {
-            abi::GNI_RC_NOT_DONE => return Ok(None),
-            abi::GNI_RC_SUCCESS | abi::GNI_RC_TRANSACTION_ERROR => {}
-            _ => return Err(format!("the completion queue failed: {}", Code(code))),
-        }
-        let mut descriptor = null_mut();
-        // SAFETY: the entry that was just taken.
-        let code = unsafe { (functions.completed)(queue, entry, &raw mut descriptor) };
-        let Some(descriptor) = NonNull::new(descriptor) else {
-            return Err(format!("GNI_GetCompleted failed: {}", Code(code)));
+        let (functions, queue) = (self.domain.functions, self.domain.completions);
+        let (mut post, code, entry) = loop {
+            let mut entry = 0;
+            // SAFETY: a queue of this domain, and a live variable.
+            let taken = unsafe { (functions.cq_get)(queue, &raw mut entry) };
+            match taken {
+                abi::GNI_RC_NOT_DONE => return Ok(None),
+                abi::GNI_RC_SUCCESS | abi::GNI_RC_TRANSACTION_ERROR => {}
+                _ => return Err(format!("the completion queue failed: {}", Code(taken))),
+            }
+            let mut descriptor = null_mut();
+            // SAFETY: the entry that was just taken.
+            let code = unsafe { (functions.completed)(queue, entry, &raw mut descriptor) };
+            let Some(descriptor) = NonNull::new(descriptor) else {
+                return Err(format!("GNI_GetCompleted failed: {}", Code(code)));
+            };
+            let post = PostDescriptor(descriptor.cast::<Post<A>>());
+            if !post.is_retired {
+                break (post, code, entry);
+            }
+            self.end_retirement(post);
         };
-        let mut post = PostDescriptor(descriptor.cast::<Post<A>>());
         post.events -= 1;
         if code != abi::GNI_RC_SUCCESS {
             self.add_under_way(usize::MAX);
@@ -469,6 +516,12 @@ impl<A> QueueGuard<'_, A> {
                 status: functions.describe(entry),
                 is_transient: functions.is_transient(entry),
             };
+            if post.events > 0 {
+                post = self.retire(post).ok_or_else(|| {
+                    let status = &failure.status;
+                    format!("an operation failed: {status}, like {SPARES} others whose second event has not come")
+                })?;
+            }
             return Ok(Some(Completed::Failed(post, failure)));
         }
         if post.events > 0 {
@@ -531,8 +584,12 @@ impl<A> Domain<A> {
         /// Longer than an operation takes.
         const LIMIT: Duration = Duration::from_secs(1);
         let begun = Instant::now();
-        while self.is_busy() && begun.elapsed() < LIMIT {
-            match self.lock().completion() {
+        while begun.elapsed() < LIMIT {
+            let mut queue = self.lock();
+            if self.under_way.load(Ordering::Relaxed) <= queue.initiator.optional {
+                break;
+            }
+            match queue.completion() {
                 Ok(Some(_)) => {}
                 Ok(None) => gasnet_sys::atomic::yield_now(),
                 Err(_) => break,

@@ -17,6 +17,8 @@ pub struct Post<A> {
     pub peer: JobRank,
     /// Completions that are still to come.
     pub(super) events: u8,
+    /// Whether it has failed, and waits for an event that may never come.
+    pub(super) is_retired: bool,
     /// Times that it was posted and failed.
     pub failures: u8,
     /// Action of the last completion.
@@ -93,6 +95,7 @@ impl<A: Default> Post<A> {
             },
             peer: JobRank(0),
             events: 0,
+            is_retired: false,
             failures: 0,
             done: A::default(),
             inline: Inline([0; INLINE]),
@@ -126,6 +129,17 @@ impl<A> Post<A> {
     fn expect_events(&mut self) {
         let ours = self.descriptor.cq_mode & (abi::GNI_CQMODE_LOCAL_EVENT | abi::GNI_CQMODE_GLOBAL_EVENT);
         self.events = ours.count_ones() as u8;
+    }
+
+    /// Takes the operation of a failed post, which stays with the library. One of two events is not
+    /// in its inline memory.
+    pub(super) fn take_over(&mut self, failed: &mut Self) {
+        debug_assert!(!failed.is_inline(), "defect: inline memory would be lost");
+        self.descriptor = failed.descriptor;
+        self.peer = failed.peer;
+        self.failures = failed.failures;
+        std::mem::swap(&mut self.done, &mut failed.done);
+        failed.is_retired = true;
     }
 
     /// Prepares a post that failed to be posted again.

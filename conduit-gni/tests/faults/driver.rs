@@ -2,7 +2,7 @@
 
 use crate::emulated::{self, run_again};
 use gasnet_conduit::conformance::{end_after, job_number, Job};
-use gasnet_conduit::{Class, Completion, Cookie, JobRank, Network, PollScope, RemoteMemory, Upcalls};
+use gasnet_conduit::{Class, Completion, Cookie, JobRank, LocalMemory, Network, PollScope, RemoteMemory, Upcalls};
 use gasnet_conduit_gni::Gni;
 use gasnet_sys::env;
 use std::ffi::CString;
@@ -34,7 +34,11 @@ pub struct Driver<'a> {
     /// Requests that any rank has received.
     pub requests: &'a AtomicUsize,
     pub answers: bool,
+    /// A segment of this rank.
+    pub own: Option<LocalMemory>,
     pub done: usize,
+    /// Puts whose source is free.
+    pub sources: usize,
     pub replies: usize,
     pub rounds: usize,
 }
@@ -58,6 +62,7 @@ impl Upcalls for Driver<'_> {
     }
     fn done(&mut self, _: Cookie, part: Completion) {
         self.done += usize::from(part != Completion::Source);
+        self.sources += usize::from(part != Completion::Remote);
     }
     fn barrier(&mut self, _: [u64; 2]) {
         self.rounds += 1;
@@ -87,7 +92,9 @@ impl<'a> Driver<'a> {
             lost,
             requests,
             answers: false,
+            own: None,
             done: 0,
+            sources: 0,
             replies: 0,
             rounds: 0,
         }

@@ -3,7 +3,8 @@
 use crate::driver::{child, keep, print_line, start_job, variable, Driver, Target, OPERATIONS};
 use gasnet_conduit::conformance::{expose, get, put};
 use gasnet_conduit::{
-    atomic_codes as codes, Atomic, Busy, Class, Cookie, JobRank, PollScope, SegmentMemory, SourceUse, Stop,
+    atomic_codes as codes, Atomic, Busy, Class, Cookie, Get, JobRank, LocalCompletion, LocalMemory, PollScope, Put,
+    SegmentMemory, SourceUse, Stop,
 };
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -34,6 +35,38 @@ impl Driver<'_> {
                 keep(source, is_done);
                 is_done
             }
+            // A put from the segment of rank 0, which is overwritten as soon as it may be.
+            "own" => {
+                let from = self.own.unwrap();
+                // SAFETY: the segment, which nothing else accesses when the source is free.
+                let source = || unsafe { std::slice::from_raw_parts_mut(from.address as *mut u8, bytes) };
+                source().fill(byte);
+                let sources = self.sources;
+                let own_put = Put {
+                    to: target.memory,
+                    from,
+                    bytes,
+                    source: SourceUse::Now,
+                    cookie,
+                };
+                let start = |rank: &mut Self| match rank.network.abilities().rma.unwrap().put(&own_put) {
+                    Err(Busy) => false,
+                    Ok(local) => {
+                        rank.sources += usize::from(local == LocalCompletion::AtReturn);
+                        true
+                    }
+                };
+                let is_free = self.wait(kind, start) && self.wait(kind, |rank| rank.sources > sources);
+                if is_free {
+                    source().fill(0);
+                }
+                let is_done = is_free && self.wait(kind, |rank| rank.done > before);
+                assert!(
+                    !is_done || *there() == vec![byte; bytes],
+                    "put {number} has altered its data"
+                );
+                is_done
+            }
             "get" => {
                 there().fill(byte);
                 let mut destination = vec![0; bytes];
@@ -41,6 +74,25 @@ impl Driver<'_> {
                 let is_done = self.wait(kind, start) && self.wait(kind, |rank| rank.done > before);
                 assert!(!is_done || there() == destination, "get {number} has altered its data");
                 keep(destination, is_done);
+                is_done
+            }
+            // A get into the segment of rank 0, at an odd address.
+            "fetch" => {
+                there().fill(byte);
+                let mut to = self.own.unwrap();
+                to.address += 1;
+                // SAFETY: the segment, which nothing else accesses when the get is done.
+                let found = || unsafe { std::slice::from_raw_parts_mut(to.address as *mut u8, bytes) };
+                found().fill(0);
+                let own_get = Get {
+                    from: target.memory,
+                    to,
+                    bytes,
+                    cookie,
+                };
+                let start = |rank: &mut Self| rank.network.abilities().rma.unwrap().get(&own_get) != Err(Busy);
+                let is_done = self.wait(kind, start) && self.wait(kind, |rank| rank.done > before);
+                assert!(!is_done || found() == there(), "get {number} has altered its data");
                 is_done
             }
             "add" => {
@@ -86,6 +138,9 @@ fn operations() {
     let counter = SegmentMemory::host(word.as_ptr() as usize, 8);
     let (own, targets) = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]);
     let (own_counter, counters) = expose((JobRank(1), job.of(1)), &counter, &[job.of(0)]);
+    let mut source = vec![0_u8; SEGMENT];
+    let source = SegmentMemory::host(source.as_mut_ptr() as usize, SEGMENT);
+    let (own_source, _) = expose((JobRank(0), job.of(0)), &source, &[]);
     let target = Target {
         memory: targets[0],
         counter: counters[0],
@@ -95,6 +150,11 @@ fn operations() {
     job.run(|rank, network| {
         let mut rank = Driver::new(rank, network, &lost, &requests);
         rank.answers = kinds.contains("ask");
+        rank.own = Some(LocalMemory {
+            address: source.base,
+            segment: own_source,
+            device: None,
+        });
         for kind in kinds.split(',') {
             // Both enter a barrier. The other operations are those of rank 0.
             let both = kind == "barrier";
@@ -123,8 +183,8 @@ fn operations() {
         let forget = |rank: usize, segment| job.of(rank).abilities().segments.unwrap().forget(JobRank(1), segment);
         forget(0, target.memory.segment);
         forget(0, target.counter.segment);
-        for segment in [own, own_counter] {
-            job.of(1).abilities().segments.unwrap().deregister(segment);
+        for (rank, segment) in [(1, own), (1, own_counter), (0, own_source)] {
+            job.of(rank).abilities().segments.unwrap().deregister(segment);
         }
     }
     drop(job);
@@ -276,6 +336,31 @@ fn failures_that_pass() {
         }
         let gemini = faults(&[0, 1, 2, 3, 5]);
         expect_none(kinds, &format!("flavour=gemini late {gemini}"), "");
+    }
+}
+
+/// A put with two events fails, of which the second comes when the put is posted again, or after.
+#[test]
+fn events_that_follow_failures() {
+    let fault = |nth: usize| format!("post-error=rdma-put:{nth}:orb_timeout");
+    let some: Vec<_> = [1, 2, 3, 5, 8, 9, 11].map(fault).into();
+    for options in ["", "late", "late reorder delay=50"] {
+        let printed = expect_none(
+            "own:65536,put:4000",
+            &format!("trace late-event {options} {}", some.join(" ")),
+            "",
+        );
+        assert!(printed.contains("ORB_TIMEOUT"), "{printed}");
+    }
+    // The second event does not come.
+    expect_none("own:65536", &some.join(" "), "");
+}
+
+/// The NIC reads the source of a put by BTE until its LOCAL event. Gemini's gets write whole words.
+#[test]
+fn own_segments() {
+    for options in ["late", "late reorder", "flavour=gemini late"] {
+        expect_none("own:4097,own:1048577,fetch:64,fetch:4096,fetch:65536", options, "");
     }
 }
 
