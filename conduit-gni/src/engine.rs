@@ -153,6 +153,7 @@ impl Engine {
         post.peer = self.host_leader;
         post.done = CompletionAction::Reduction;
         post.reduce(abi::GNI_FMA_CE_AND, words, region.local(offset));
+        queue.begin_reduction();
         // SAFETY: the result lies in the region.
         unsafe { queue.post(post, None) };
         Ok(())

@@ -355,6 +355,16 @@ fn queue_failed(code: Code) -> String {
     format!("GNI_CqCreate failed: {code}{advice}")
 }
 
+/// An event that belongs to no post. Those of the collective engine report failures.
+#[cold]
+fn without_post(functions: &Functions, entry: abi::gni_cq_entry_t, taken: Code, completed: Code) -> String {
+    if taken == Code::TRANSACTION {
+        let status = functions.describe(entry);
+        return format!("a reduction by the collective engine failed: {status}");
+    }
+    format!("GNI_GetCompleted failed: {completed}")
+}
+
 /// Why memory that the conduit cannot do without cannot be registered.
 pub fn register_failed(what: &str, bytes: usize, code: Code) -> String {
     let advice = match code {
@@ -501,7 +511,7 @@ impl<A> QueueGuard<'_, A> {
             // SAFETY: the entry that was just taken.
             let code = unsafe { (functions.completed)(queue, entry, &raw mut descriptor) };
             let Some(descriptor) = NonNull::new(descriptor) else {
-                return Err(format!("GNI_GetCompleted failed: {}", Code(code)));
+                return Err(without_post(functions, entry, Code(taken), Code(code)));
             };
             let post = PostDescriptor(descriptor.cast::<Post<A>>());
             if !post.is_retired {

@@ -79,11 +79,18 @@ impl<A> QueueGuard<'_, A> {
         Code::check(unsafe { configure(engine.handle, list, count, parent, completions, modes) })
     }
 
-    /// Whether a result is complete, at this address.
+    /// A reduction begins, whose failure may be an event of the engine's queue alone.
+    pub fn begin_reduction(&mut self) {
+        self.expect_event();
+    }
+
+    /// Whether a result is complete, at this address, which ends the reduction.
     pub fn engine_result(&mut self, address: usize) -> Result<(), Code> {
         let check = self.domain.functions.ce_result.ok_or(ABSENT)?;
         let bytes = size_of::<abi::gni_ce_result_t>() as u32;
         // SAFETY: an aligned result in registered memory.
-        Code::check(unsafe { check(address as *mut abi::gni_ce_result_t, bytes) })
+        Code::check(unsafe { check(address as *mut abi::gni_ce_result_t, bytes) })?;
+        self.expect_no_event();
+        Ok(())
     }
 }

@@ -31,6 +31,8 @@ impl Code {
     pub const RESOURCE: Self = Self(abi::GNI_RC_ERROR_RESOURCE);
     /// Not yet.
     pub const NOT_DONE: Self = Self(abi::GNI_RC_NOT_DONE);
+    /// An operation has failed.
+    pub const TRANSACTION: Self = Self(abi::GNI_RC_TRANSACTION_ERROR);
     /// Something exists already.
     pub const STATE: Self = Self(abi::GNI_RC_INVALID_STATE);
     /// An argument is refused.

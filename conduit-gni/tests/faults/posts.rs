@@ -393,6 +393,23 @@ fn reductions_that_fail() {
     assert!(losses.len() == 1 && losses[0].contains(why), "{printed}");
 }
 
+/// The engine reports a failure by its queue, by the results, or by both.
+#[test]
+fn reductions_without_result() {
+    for options in [
+        "ce-error=3",
+        "ce-error=3 ce-silent",
+        "ce-error=3 ce-silent late reorder",
+    ] {
+        let printed = child("posts::operations", options, "FAULTS_KINDS=barrier");
+        let losses: Vec<_> = printed.lines().filter(|line| line.contains(" lost ")).collect();
+        let why = "lost the network: a reduction by the collective engine failed: ";
+        let is_one = |loss: &&str| loss.contains(why) && !loss.ends_with(why);
+        assert!(!losses.is_empty() && losses.iter().all(is_one), "{options}: {printed}");
+        assert!(printed.contains("barrier: 2 completed"), "{options}: {printed}");
+    }
+}
+
 #[test]
 fn a_network_that_is_closed_leaves_nothing() {
     let kinds = "put:8,put:1000,put:65537,get:4097,get:65536,add,barrier,ask";
