@@ -14,6 +14,10 @@ const FMA_MAX: usize = 16384;
 /// Units of the space for a peer's requests: bits of a word.
 pub const MOST_UNITS: usize = 64;
 
+/// Most memory of a node with a Gemini for segments. The memory relocation table of the NIC has
+/// 16,384 pages, often of 2 MiB, and messages need some.
+const GEMINI_MOST: u64 = 24 << 30;
+
 /// Most requests under way from a process.
 const MOST_SLOTS: usize = 1 << 15;
 
@@ -171,9 +175,11 @@ settings! {
         PHYSMEM_MAX: String = form("GASNET_PHYSMEM_MAX", "0.8",
             "a part of the memory (2/3, 0.5) or a size (100G; megabytes without unit)",
             |text| Limit::parse(text).is_some(),
-            "Most memory of a host that its processes register together for segments, in equal shares.")
+            "Most memory of a host that its processes register together for segments, in equal shares. On Gemini at \
+             most 24G unless this is set.")
             .scope(Scope::Rank)
-            => pub physmem_max: Limit = Limit::parse(&physmem_max).unwrap_or(Limit::Part(0.8));
+            => pub physmem_max: Limit = Limit::parse(&physmem_max).unwrap_or(Limit::Part(0.8))
+            => pub physmem_is_set: bool = config.is_set(&PHYSMEM_MAX);
         PHYSMEM_PROBE: bool = flag("GASNET_PHYSMEM_PROBE", false,
             "Measure at start how much of GASNET_PHYSMEM_MAX can be registered, by registering it. Slow on large \
              hosts.")
@@ -245,6 +251,15 @@ impl Settings {
                 (_, false) => abi::GNI_CDM_MODE_MDD_DEDICATED,
             }
             | choose(self.all_channels, 0, abi::GNI_CDM_MODE_BTE_SINGLE_CHANNEL)
+    }
+
+    /// Most bytes that the processes of a host register for segments, by its memory.
+    pub fn most_registered(&self, physical: u64) -> u64 {
+        let most = self.physmem_max.bytes(physical);
+        match self.flavour {
+            Flavour::Gemini if !self.physmem_is_set => most.min(GEMINI_MOST),
+            _ => most,
+        }
     }
 
     /// Whether puts by FMA cause events that nobody reads, which make Gemini order them.
@@ -321,6 +336,14 @@ mod tests {
             let settings = settings(Flavour::Aries, &[("GASNET_PHYSMEM_MAX", text)]);
             assert_eq!(settings.physmem_max, limit, "{text}");
         }
+    }
+
+    #[test]
+    fn gemini_registers_what_its_table_holds() {
+        let most = |flavour, set: &[_]| settings(flavour, set).most_registered(100 << 30) >> 30;
+        assert_eq!((most(Flavour::Gemini, &[]), most(Flavour::Aries, &[])), (24, 80));
+        assert_eq!(most(Flavour::Gemini, &[("GASNET_PHYSMEM_MAX", "0.5")]), 50);
+        assert_eq!(settings(Flavour::Gemini, &[]).most_registered(20 << 30) >> 30, 16);
     }
 
     #[test]

@@ -20,9 +20,10 @@ use crate::settings::{Flavour, Settings};
 use crate::start::credentials::Credentials;
 use gasnet_conduit::{config, print_line, ConduitError, JobRank, ProviderReport, StartInfo};
 use gasnet_conduit_util::mapped::Mapped;
-use gasnet_conduit_util::probe::{probe, share};
+use gasnet_conduit_util::probe::probe;
 use gasnet_conduit_util::record::exchange;
 use gasnet_gni_abi as abi;
+use gasnet_sys::host_memory;
 use gasnet_sys::maybe_locked::MaybeLocked;
 
 /// Granularity of segments.
@@ -189,7 +190,7 @@ impl Opened {
 
     /// Bytes of segments that may be registered. Collective.
     fn max_bytes(&self, info: &StartInfo<'_>, probes: bool) -> usize {
-        let share = share(self.settings.physmem_max, info.host.len());
+        let share = self.settings.most_registered(host_memory::query().physical) / info.host.len().max(1) as u64;
         let probed = probes.then(|| {
             let reports = (!config::is_quiet()).then_some("gni");
             probe_memory(info, &self.domains[FIRST], share, reports)
