@@ -100,7 +100,18 @@ impl Attachment {
             if page + count > pages(&process.config) {
                 return 0;
             }
-            let table = &table(process, self.endpoint)[page as usize..(page + count) as usize];
+            let table = table(process, self.endpoint);
+            // A page has one place: libelan ends its former mapping (`elan3_clearperm_main`).
+            for entry in table {
+                if entry
+                    .load(Relaxed)
+                    .checked_sub(memory)
+                    .is_some_and(|offset| offset < bytes)
+                {
+                    entry.store(0, Release);
+                }
+            }
+            let table = &table[page as usize..(page + count) as usize];
             for (entry, at) in table.iter().zip((memory..).step_by(PAGE as usize)) {
                 entry.store(at, Release);
             }
