@@ -36,7 +36,7 @@ pub fn emulate() {
         Err(_) => EMULATOR.library(),
     };
     let library = CString::new(library.into_os_string().into_vec()).unwrap();
-    let options = CString::new(format!("dir={folder} yield=10 fma=1000 {options}")).unwrap();
+    let options = CString::new(format!("dir={folder} yield=10 fma=1000 check-all {options}")).unwrap();
     env::set(c"GASNET_GNI_LIBRARY", &library);
     env::set(c"EMU_UGNI", &options);
     for (name, value) in [(c"PMI_GNI_PTAG", c"17"), (c"PMI_GNI_COOKIE", c"305419896")] {

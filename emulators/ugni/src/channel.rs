@@ -69,6 +69,7 @@ extern "C" fn GNI_CompChanDestroy(channel: abi::gni_comp_chan_handle_t) -> abi::
 extern "C" fn GNI_CompChanFd(channel: abi::gni_comp_chan_handle_t, out: *mut i32) -> abi::gni_return_t {
     call("GNI_CompChanFd", || {
         let channel = Channel::of(channel)?;
+        let _inside = channel.nic.enter_if_strict();
         store(
             out,
             channel.socket.as_raw_fd(),
@@ -148,6 +149,8 @@ extern "C" fn GNI_CompChanGetEvent(
     out: *mut abi::gni_cq_handle_t,
 ) -> abi::gni_return_t {
     call("GNI_CompChanGetEvent", || {
-        store(out, next(Channel::of(channel)?)?, "the pointer for the handle is null")
+        let channel = Channel::of(channel)?;
+        let _inside = channel.nic.enter_if_strict();
+        store(out, next(channel)?, "the pointer for the handle is null")
     })
 }

@@ -89,6 +89,8 @@ emulator_common::words! {
         pub kill: bool = false, "kill" => yes;
         /// Two threads in one domain are fatal.
         pub check: bool = true, "no-check" => no;
+        /// Also in calls that programs make beside others.
+        pub check_all: bool = false, "check-all" => yes;
         /// Operations that fail are reported.
         pub trace: bool = false, "trace" => yes;
         /// The end of a process reports what it did not destroy.

@@ -210,12 +210,13 @@ pub fn release(process: &Process, index: u32) {
     process.fabric.regions.give(index);
 }
 
-/// Other threads may be in the domain: the kernel orders it, and the reference's program relies on
-/// it.
+/// Other threads may be in the domain, without option `check-all`: the kernel orders it, and the
+/// reference's program relies on it.
 #[no_mangle]
 extern "C" fn GNI_MemDeregister(nic: abi::gni_nic_handle_t, handle: *mut abi::gni_mem_handle_t) -> abi::gni_return_t {
     call("GNI_MemDeregister", || {
         let nic = Nic::of(nic)?;
+        let _inside = nic.enter_if_strict();
         let handle = load(handle, "no handle of memory")?;
         let stale = invalid("the handle names no registered memory (any more)");
         let (region, key) = region::find(nic.process, &handle).ok_or(stale)?;

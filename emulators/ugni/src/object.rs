@@ -156,6 +156,12 @@ impl Nic {
     /// Checks that no other thread is in a call of the domain. Loads and stores suffice to catch
     /// most cases, and cost less than atomic exchanges.
     #[inline(always)]
+    /// Enters the domain in a call that programs make beside those of other threads, if option
+    /// `check-all` forbids that.
+    pub fn enter_if_strict(&self) -> Option<Inside> {
+        self.process.config.check_all.then(|| self.enter_domain())
+    }
+
     pub fn enter_domain(&self) -> Inside {
         let inside = &self.cdm.inside;
         if !self.process.config.check {
