@@ -78,6 +78,13 @@ impl Receiver {
                 match queue.arrival() {
                     Received::Nothing => break,
                     Received::Event(word) => messages.take_event(posts, &mut am, word),
+                    Received::Failed(status) => {
+                        posts
+                            .peers
+                            .states
+                            .fail(&format!("the queue of arrivals has an error: {status}"));
+                        break;
+                    }
                     Received::Overrun => {
                         posts.peers.states.fail("the queue of arrivals has overrun: a defect");
                         break;

@@ -46,11 +46,13 @@ pub struct DomainOptions {
 }
 
 /// Head of the queue of arrivals.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Received {
     Nothing,
     /// The 32 bits of an operation of a peer.
     Event(u32),
+    /// An error, with this status.
+    Failed(String),
     /// More than there was room for.
     Overrun,
 }
@@ -551,6 +553,7 @@ impl<A> QueueGuard<'_, A> {
             // SAFETY: an entry of such a queue.
             abi::GNI_RC_SUCCESS => Received::Event(unsafe { (functions.remote_event)(entry) } as u32),
             abi::GNI_RC_NOT_DONE => Received::Nothing,
+            abi::GNI_RC_TRANSACTION_ERROR => Received::Failed(functions.describe(entry)),
             _ => Received::Overrun,
         }
     }

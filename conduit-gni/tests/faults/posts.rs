@@ -393,6 +393,15 @@ fn reductions_that_fail() {
     assert!(losses.len() == 1 && losses[0].contains(why), "{printed}");
 }
 
+/// An event that arrives as an error names no sender.
+#[test]
+fn arrivals_that_fail() {
+    let printed = child("posts::operations", "arrival-error=3", "FAULTS_KINDS=ask");
+    let losses: Vec<_> = printed.lines().filter(|line| line.contains(" lost ")).collect();
+    let why = "lost the network: the queue of arrivals has an error: CQ_ERR";
+    assert!(losses.len() == 1 && losses[0].contains(why), "{printed}");
+}
+
 /// The engine reports a failure by its queue, by the results, or by both.
 #[test]
 fn reductions_without_result() {

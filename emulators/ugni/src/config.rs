@@ -56,6 +56,8 @@ emulator_common::words! {
         pub late: bool = false, "late" => yes;
         /// The LOCAL event of a post may follow the error that its GLOBAL event is.
         pub late_event: bool = false, "late-event" => yes;
+        /// The nth REMOTE event of a process arrives as an error; 0: none.
+        pub arrival_error: u64 = 0, "arrival-error" => number;
         /// REMOTE events may precede the data, in regions without STRICT_PI_ORDERING or PI_FLUSH.
         pub early_event: bool = false, "early-event" => yes;
         /// Percent of posts and of registrations that find no resources.

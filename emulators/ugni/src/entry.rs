@@ -30,6 +30,11 @@ pub fn remote(data: u64) -> u64 {
     data & DATA | SOURCE_RMT << 56
 }
 
+/// The bits of an error.
+pub fn error(status: u8) -> u64 {
+    u64::from(status) << 48
+}
+
 /// An event of a collective engine.
 pub fn engine(id: u32, reduction: u64, status: u8) -> u64 {
     u64::from(id) | (reduction & 0xffff) << 32 | u64::from(status) << 48 | SOURCE_CE << 56

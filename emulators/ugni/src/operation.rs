@@ -191,8 +191,13 @@ impl Op {
 
     #[inline(always)]
     pub fn send_remote(&self, cq: u32) {
-        if let (Some(entry), true) = (self.remote_entry(), cq != 0) {
-            queue::push(self.nic.process, cq, entry);
+        if let (Some(mut entry), true) = (self.remote_entry(), cq != 0) {
+            let process = self.nic.process;
+            let nth = process.config.arrival_error;
+            if nth != 0 && process.arrivals.fetch_add(1, Relaxed) + 1 == nth {
+                entry |= entry::error(status::CQ_ERR);
+            }
+            queue::push(process, cq, entry);
         }
     }
 

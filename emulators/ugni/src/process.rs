@@ -32,6 +32,8 @@ pub struct Process {
     pub registered: AtomicU64,
     /// Reductions of which this process has made the result.
     pub reductions: AtomicU64,
+    /// REMOTE events so far, if fault `arrival-error` counts them.
+    pub arrivals: AtomicU64,
     /// Calls of GNI_CdmAttach so far.
     pub attachments: AtomicU64,
     /// Domains that are attached, by NIC.
@@ -65,6 +67,7 @@ pub fn current() -> Result<&'static Process, String> {
             registrations: AtomicU64::new(0),
             registered: AtomicU64::new(0),
             reductions: AtomicU64::new(0),
+            arrivals: AtomicU64::new(0),
             attachments: AtomicU64::new(0),
             attached: AtomicU64::new(0),
             forge: Forge::new(&config.forge),

@@ -6,6 +6,7 @@ pub const AT_MDD_INV: u8 = 0x0f;
 pub const AT_MDD_WR_PERMISSION_ERR: u8 = 0x11;
 pub const AT_BOUNDS_ERR: u8 = 0x12;
 pub const AT_PROTECTION_ERR: u8 = 0x14;
+pub const CQ_ERR: u8 = 0x30;
 pub const CE_UNCORRECTABLE: u8 = 0x31;
 pub const CE_OPERATION_UNEXPECTED: u8 = 0x32;
 pub const CE_JOIN_DUPLICATE: u8 = 0x33;
