@@ -66,6 +66,44 @@ fn the_window_is_exhausted() {
     );
 }
 
+/// Rank 0 puts from a segment, in place, and overwrites it when the put is complete. Then it puts
+/// from other memory, which Elan3 does not reach.
+#[test]
+#[ignore = "a child of other tests"]
+fn sources() {
+    const BYTES: usize = 10_000;
+    let (job, mut memory, mut source) = (pair(), vec![0_u8; BYTES], vec![0_u8; 2 * BYTES]);
+    let (own, mut inbox) = (job.of(0), Inbox::default());
+    let target = memory_of_1(&job, &mut memory);
+    let segment = SegmentMemory::host(source.as_mut_ptr() as usize, source.len());
+    let (registered, _) = expose((JobRank(0), own), &segment, &[]);
+    for round in 1..20 {
+        source.fill(round as u8);
+        let begun = put(own, target, &source[..BYTES], SourceUse::Later, Cookie::new(1));
+        assert_eq!(begun, Ok(LocalCompletion::Later));
+        inbox.wait(own, "a put", |inbox| inbox.done == round);
+        source.fill(0);
+        assert!(
+            memory.iter().all(|byte| *byte == round as u8),
+            "put {round} has altered its data"
+        );
+    }
+    job.of(0).abilities().segments.unwrap().deregister(registered);
+    let other = vec![77_u8; BYTES];
+    eprintln!("{:?}", put(own, target, &other, SourceUse::Later, Cookie::new(1)));
+    inbox.wait(own, "a put", |inbox| inbox.done == 20);
+    assert_eq!(memory, other);
+    job.stop();
+}
+
+#[test]
+fn sources_are_used_in_place() {
+    let printed = child("memory::sources", "flavour=elan3 late", "");
+    assert!(printed.contains("\nOk(AtReturn)\n"), "{printed}");
+    let printed = child("memory::sources", "late", "");
+    assert!(printed.contains("\nOk(Later)\n"), "{printed}");
+}
+
 /// Segments of rank 1 that have pages in common: one lies inside another, and one begins inside it.
 #[test]
 #[ignore = "a child of other tests"]
