@@ -79,12 +79,12 @@ impl<T> Drop for Object<T> {
 
 /// A lock that is held during all calls of a provider that no two threads may call at once.
 #[derive(Clone)]
-pub(super) struct Gate(Option<Arc<Mutex<()>>>);
+pub(super) struct CallLock(Option<Arc<Mutex<()>>>);
 
 /// A thread inside the provider: alone if there is a lock, and not cancellable.
 type Entered<'a> = (Option<MutexGuard<'a, ()>>, cancel::Disabled);
 
-impl Gate {
+impl CallLock {
     /// Around calls of the provider, which may be system calls.
     #[inline]
     pub(super) fn enter(&self) -> Entered<'_> {
@@ -102,12 +102,12 @@ pub struct Endpoint {
     domain: Object<abi::fid_domain>,
     fabric: Object<abi::fid_fabric>,
     info: Info,
-    pub(super) gate: Gate,
+    pub(super) calls: CallLock,
     /// The descriptor that is readable when the queue has something, if the provider has one.
     pub wake: Option<RawFd>,
 }
 
-// SAFETY: the provider is thread-safe, or `gate` admits one thread.
+// SAFETY: the provider is thread-safe, or `calls` admits one thread.
 unsafe impl Send for Endpoint {}
 // SAFETY: as above.
 unsafe impl Sync for Endpoint {}
@@ -168,7 +168,7 @@ impl Endpoint {
         let ep = Object::<abi::fid_ep>::open("fi_endpoint", |ep| {
             call!(domain, ops.endpoint(record, ep, ptr::null_mut())) as i32
         })?;
-        let gate = Gate(threads.take_turns.then(Arc::default));
+        let calls = CallLock(threads.take_turns.then(Arc::default));
         let endpoint = Self {
             ep: ManuallyDrop::new(ep),
             cq,
@@ -176,7 +176,7 @@ impl Endpoint {
             domain,
             fabric,
             info,
-            gate,
+            calls,
             wake: fd,
         };
         endpoint.enable(minimum)?;
@@ -275,7 +275,7 @@ impl Endpoint {
             1
         };
         for (index, (names, numbers)) in names.chunks(step * length).zip(numbers.chunks_mut(step)).enumerate() {
-            let _gate = self.gate.enter();
+            let _call = self.calls.enter();
             let (name, count) = (names.as_ptr().cast(), numbers.len());
             let code = call!(
                 self.av,
@@ -313,7 +313,7 @@ impl Endpoint {
         access: u64,
     ) -> Result<Region, Errno> {
         self.with_key(|key| {
-            let _gate = self.gate.enter();
+            let _call = self.calls.enter();
             let request = hmem::Request {
                 memory,
                 device,
@@ -323,7 +323,7 @@ impl Endpoint {
             };
             // SAFETY: by contract.
             let region = unsafe { hmem::register(self.domain.as_ptr(), request) }?;
-            Ok(Region::new(region, self.gate.clone()))
+            Ok(Region::new(region, self.calls.clone()))
         })
     }
 
@@ -350,7 +350,7 @@ impl Endpoint {
     }
 
     fn register_as(&self, base: usize, bytes: usize, access: u64, key: u64) -> Result<Region, Errno> {
-        let _gate = self.gate.enter();
+        let _call = self.calls.enter();
         let mut region = ptr::null_mut();
         let context = ptr::null_mut();
         let base = base as *const c_void;
@@ -360,12 +360,12 @@ impl Endpoint {
         );
         Errno::check(code)?;
         let region = NonNull::new(region).ok_or(Errno(libc::ENOMEM))?;
-        Ok(Region::new(region, self.gate.clone()))
+        Ok(Region::new(region, self.calls.clone()))
     }
 
     /// Makes a number of a long key, which [`Endpoint::unmap_key`] frees.
     pub fn map_key(&self, base: u64, key: &mut [u8]) -> Result<u64, Errno> {
-        let _gate = self.gate.enter();
+        let _call = self.calls.enter();
         let mut number = 0;
         let mut arguments = abi::fi_mr_map_raw {
             flags: 0,
@@ -387,7 +387,7 @@ impl Endpoint {
 
     /// Reverts [`Endpoint::map_key`].
     pub fn unmap_key(&self, mut key: u64) {
-        let _gate = self.gate.enter();
+        let _call = self.calls.enter();
         // SAFETY: fi_mr(3): the argument of this command. A failure leaves the number in use.
         unsafe { super::control(self.domain.fid(), abi::FI_UNMAP_KEY as i32, (&raw mut key).cast()) };
     }
@@ -398,7 +398,7 @@ impl Endpoint {
     /// # Safety
     /// Buffer and context are the provider's until a completion says otherwise.
     pub unsafe fn receive(&self, buffer: Source, many: bool, context: *mut c_void) -> Result<(), Errno> {
-        let _gate = self.gate.enter();
+        let _call = self.calls.enter();
         let mut descriptor = buffer.descriptor;
         let vector = libc::iovec {
             iov_base: buffer.address as *mut c_void,
@@ -419,7 +419,7 @@ impl Endpoint {
     /// Sends a message whose bytes are free at return; no completion follows.
     #[inline]
     pub fn inject(&self, message: &[u8], peer: u64) -> Result<(), Errno> {
-        let _gate = self.gate.enter();
+        let _call = self.calls.enter();
         let code = call!(self.ep, msg.inject(message.as_ptr().cast(), message.len(), peer));
         Errno::check(code).map(|_| ())
     }
@@ -430,7 +430,7 @@ impl Endpoint {
     /// Its bytes and the context are the provider's until completion.
     #[inline]
     pub unsafe fn send(&self, message: Source, peer: u64, context: *mut c_void) -> Result<(), Errno> {
-        let _gate = self.gate.enter();
+        let _call = self.calls.enter();
         let (address, descriptor) = (message.address as *const c_void, message.descriptor);
         let code = call!(self.ep, msg.send(address, message.bytes, descriptor, peer, context));
         Errno::check(code).map(|_| ())
@@ -449,7 +449,7 @@ impl Endpoint {
         (flags, data): (u64, u64),
     ) -> Result<(), Errno> {
         with_message(from, to, context, data, |message| {
-            let _gate = self.gate.enter();
+            let _call = self.calls.enter();
             Errno::check(call!(self.ep, rma.writemsg(message, flags))).map(|_| ())
         })
     }
@@ -461,7 +461,7 @@ impl Endpoint {
     #[inline]
     pub unsafe fn read(&self, to: Source, from: Remote, context: *mut c_void) -> Result<(), Errno> {
         with_message(to, from, context, 0, |message| {
-            let _gate = self.gate.enter();
+            let _call = self.calls.enter();
             Errno::check(call!(self.ep, rma.readmsg(message, super::bits::COMPLETION))).map(|_| ())
         })
     }
@@ -495,7 +495,7 @@ impl Endpoint {
         let (value, descriptor) = (local.address as *const c_void, local.descriptor);
         let result = (local.address + ATOMIC_RESULT) as *mut c_void;
         let Remote { peer, address, key } = target;
-        let _gate = self.gate.enter();
+        let _call = self.calls.enter();
         let code = if op == abi::FI_CSWAP {
             let expected = (local.address + local.bytes) as *const c_void;
             call!(
@@ -518,7 +518,7 @@ impl Endpoint {
     /// progress. [`Errno::AGAIN`]: there is none.
     #[inline]
     pub fn completions<'a>(&self, room: &'a mut [MaybeUninit<Completion>]) -> Result<&'a mut [Completion], Errno> {
-        let _gate = self.gate.enter();
+        let _call = self.calls.enter();
         let count = Errno::check(call!(self.cq, ops.read(room.as_mut_ptr().cast(), room.len())))?;
         let (taken, _) = room.split_at_mut(count.min(room.len()));
         // SAFETY: the provider has written as many as it returned.
@@ -527,7 +527,7 @@ impl Endpoint {
 
     /// Whether a thread may sleep on the wake-up descriptor now. If not, the queue has something.
     pub fn may_sleep(&self) -> bool {
-        let _gate = self.gate.enter();
+        let _call = self.calls.enter();
         let mut queue = self.cq.fid();
         call!(self.fabric, ops.trywait(&raw mut queue, 1)) == 0
     }

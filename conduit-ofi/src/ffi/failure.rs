@@ -32,7 +32,7 @@ impl Endpoint {
     /// provider frees the text of a record (`err_data`) at the next read
     /// (libfabric@v2.6.0:prov/util/src/util_cq.c).
     pub fn failure(&self) -> Option<Failure> {
-        let _gate = self.gate.enter();
+        let _call = self.calls.enter();
         // SAFETY: all zero is a valid value.
         let mut room: Room = unsafe { std::mem::zeroed() };
         let cq = self.cq.as_ptr();

@@ -1,7 +1,7 @@
 //! Registered memory.
 
 use super::bindings as abi;
-use super::endpoint::Gate;
+use super::endpoint::CallLock;
 use super::Errno;
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 pub struct Region {
     mr: NonNull<abi::fid_mr>,
     /// That of the endpoint: a region belongs to its domain.
-    gate: Gate,
+    calls: CallLock,
 }
 
 // SAFETY: a handle; its fields are constant, and only the owner closes it.
@@ -25,8 +25,8 @@ impl std::fmt::Debug for Region {
 }
 
 impl Region {
-    pub(super) fn new(mr: NonNull<abi::fid_mr>, gate: Gate) -> Self {
-        Self { mr, gate }
+    pub(super) fn new(mr: NonNull<abi::fid_mr>, calls: CallLock) -> Self {
+        Self { mr, calls }
     }
 
     fn fid(&self) -> *mut abi::fid {
@@ -48,7 +48,7 @@ impl Region {
 
     /// The long key of a provider that asks for `FI_MR_RAW`, and the base address to map it with.
     pub fn raw_key(&self) -> Result<(u64, Vec<u8>), Errno> {
-        let _gate = self.gate.enter();
+        let _call = self.calls.enter();
         let (mut base, mut length) = (0, 0);
         let mut attempt = |key: &mut [u8]| {
             length = key.len();
@@ -72,7 +72,7 @@ impl Region {
 
     /// Binds it to an endpoint and enables it, for providers that ask for `FI_MR_ENDPOINT`.
     pub(super) fn bind(&self, endpoint: *mut abi::fid) -> Result<(), Errno> {
-        let _gate = self.gate.enter();
+        let _call = self.calls.enter();
         // SAFETY: fi_mr_bind(3) and fi_mr_enable(3), on live objects.
         let codes = unsafe {
             let bind = (*(*self.fid()).ops).bind.ok_or(Errno(libc::ENOSYS))?;
@@ -89,7 +89,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        let _gate = self.gate.enter();
+        let _call = self.calls.enter();
         // SAFETY: closed once; the owner has no operation on it under way.
         unsafe { super::close(self.fid()) };
     }
