@@ -40,11 +40,7 @@ fn verdict_text(verdict: Verdict) -> String {
         Verdict::NotNamed => "possible: GASNET_OFI_PROVIDER names another one".into(),
         Verdict::NotIncluded => "excluded: GASNET_OFI_PROVIDER_INCLUDE lacks it".into(),
         Verdict::Excluded => "excluded: GASNET_OFI_PROVIDER_EXCLUDE has it".into(),
-        Verdict::Defective(defect) => format!(
-            "excluded: it {}; libfabric {} has no such defect",
-            defect.what,
-            defect.remedy()
-        ),
+        Verdict::Defective(defect) => format!("excluded: it {}; {}", defect.what, defect.remedy()),
     }
 }
 
