@@ -85,6 +85,12 @@ fn errors_of_no_operation() {
     outlives("no=multi_recv stray=foreign@1;tcp;ofi_rxm", SHORT, 300);
 }
 
+/// A message that is too long for a buffer of its own is an unauthenticated peer's.
+#[test]
+fn messages_without_room_in_their_own_buffer() {
+    outlives("no=multi_recv cut=1;tcp;ofi_rxm", (2, 5000), 1);
+}
+
 /// Threads that poll at once read the texts of their errors.
 mod errors_by_threads {
     fn conduit() -> Box<dyn gasnet_conduit::Conduit> {

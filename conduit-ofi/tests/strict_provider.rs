@@ -89,43 +89,6 @@ fn what_lacks_is_not_offered() {
     }
 }
 
-/// Demands and gaps of Slingshot, together.
-mod as_cxi {
-    fn conduit() -> Box<dyn gasnet_conduit::Conduit> {
-        crate::strict::over_strict_provider(concat!(
-            "as=cxi minimum=early end=any bad_flags=remote_cq_data no=atomic_prod,read_only ",
-            "demand=mr_endpoint,mr_allocated,mr_prov_key inject=192;cxi"
-        ))
-    }
-    gasnet_conduit::each_check! { over_tcp conduit,
-        every_size every_put_and_get notified_after_data notified_many_at_once atomics_lose_nothing
-    }
-}
-
-/// Demands and gaps of Omni-Path up to libfabric 1.17, together.
-mod as_opx {
-    fn conduit() -> Box<dyn gasnet_conduit::Conduit> {
-        crate::strict::over_strict_provider(concat!(
-            "as=opx minimum=early end=left header=192 demand=mr_scalable,av_map,context2 cq_data=4 inject=16 ",
-            "no=get_wait;opx"
-        ))
-    }
-    gasnet_conduit::each_check! { over_tcp conduit,
-        every_size every_put_and_get notified_after_data notified_many_at_once atomics_lose_nothing
-    }
-}
-
-/// Demands and gaps of UCX, together.
-mod as_ucx {
-    fn conduit() -> Box<dyn gasnet_conduit::Conduit> {
-        crate::strict::over_strict_provider(concat!(
-            "as=ucx end=any demand=one_thread,hidden_context no=delivery_complete,remote_cq_data,atomic,wakes,",
-            "cut_length;ucx"
-        ))
-    }
-    gasnet_conduit::each_check! { over_tcp conduit, every_size many_threads largest_both_ways }
-}
-
 /// cxi refuses data of puts, which its record offers, so the conduit does not try.
 #[test]
 fn longs_over_cxi_are_not_announced_by_puts() {
@@ -133,13 +96,13 @@ fn longs_over_cxi_are_not_announced_by_puts() {
         let network = start_alone(&*over_strict_provider(plan)).unwrap();
         network.abilities().put_notify.unwrap().packed_limit()
     };
-    let [tcp, cxi] = ["seed=1;tcp;ofi_rxm", "as=cxi;cxi"].map(packed_limit);
+    let [tcp, cxi] = ["seed=1;tcp;ofi_rxm", "profile=cxi;cxi"].map(packed_limit);
     assert_eq!((tcp, cxi), (8 << 10, (32 << 10) + 64));
 }
 
 #[test]
 fn psm_has_a_number_of_the_job() {
-    for plan in ["as=psm2;psm2", "as=psm3;psm3"] {
+    for plan in ["profile=psm2;psm2", "profile=psm3;psm3"] {
         start_alone(&*over_strict_provider(plan)).unwrap();
     }
 }
@@ -457,11 +420,7 @@ fn faults_are_reported() {
     ];
     is_reported("cut=1 record=208;tcp;ofi_rxm", large, &cut);
     let unknown = ["network: ", "a message of unknown bytes was cut off"];
-    is_reported(
-        "as=efa version=2.0.0 minimum=early end=bare cut=1 no=cut_length;efa",
-        large,
-        &unknown,
-    );
+    is_reported("profile=efa cut=1;efa", large, &unknown);
     // ofi_rxm does not report the error of an injected message.
     is_reported(
         "inject=0 no=inject_errors fail=send@1;tcp;ofi_rxm",
@@ -512,7 +471,7 @@ fn is_woken(plan: &'static str) -> Option<bool> {
 #[test]
 fn descriptors_that_never_wake_are_not_used() {
     assert_eq!(is_woken("seed=4;tcp;ofi_rxm"), Some(true));
-    for plan in ["as=psm2 no=wakes;psm2", "as=psm3 no=wakes;psm3", "as=ucx no=wakes;ucx"] {
+    for plan in ["profile=psm2;psm2", "profile=psm3;psm3", "profile=ucx;ucx"] {
         assert_eq!(is_woken(plan), None, "{plan}");
     }
 }

@@ -170,7 +170,8 @@ impl Call<'_> {
         if matches!(kind, Kind::Put | Kind::Get | Kind::Atomic) {
             (ready.address, ready.key) = region::remote(domain.offer, &state, self.remote);
         }
-        if state.chance(plan.eagain) || !state.has_room(plan, kind) {
+        let connects = kind != Kind::Receive && state.connects(plan, self.peer);
+        if connects || state.chance(plan.eagain) || !state.has_room(plan, kind) {
             return -(ffi::FI_EAGAIN as isize);
         }
         if state.refuses(plan, kind) {

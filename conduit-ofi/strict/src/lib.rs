@@ -7,6 +7,7 @@
 //! the provider's name, so that one process can have several:
 //!
 //! ```text
+//! STRICT_PLAN="profile=cxi eagain=30"
 //! STRICT_PLAN="no=rma,multi_recv demand=mr_local,context2 inject=0 eagain=30 seed=7"
 //! GASNET_OFI_PROVIDER="demand=mr_raw late=50;tcp;ofi_rxm"
 //! ```
@@ -68,6 +69,7 @@ mod ends;
 mod offer;
 mod outsiders;
 mod plan;
+mod profiles;
 mod queue;
 mod region;
 mod rules;

@@ -1,7 +1,7 @@
 //! The text of `STRICT_PLAN`, parsed: capabilities withheld, demands made, errors injected.
 #![forbid(unsafe_code)]
 
-use crate::ffi;
+use crate::{ffi, profiles};
 use std::str::FromStr;
 
 /// [`Plan::lacks`]: the queue has no wait object.
@@ -33,11 +33,14 @@ pub const AV_MAP: u64 = 1 << 43;
 pub const ONE_THREAD: u64 = 1 << 44;
 /// [`Plan::demands`]: `FI_CONTEXT2`, though the record does not have it (ucx).
 pub const HIDDEN_CONTEXT: u64 = 1 << 45;
+/// [`Plan::demands`]: `FI_ASYNC_IOV`: lists of buffers are kept until completion (opx).
+const ASYNC_IOV: u64 = 1 << 57;
 /// [`Plan::demands`]: one thread at a time is inside a domain.
 pub const THREAD_DOMAIN: u64 = 1 << 40;
 
 /// Names of [`Plan::lacks`]. Most are bits of capabilities or of operation flags.
 const LACKS: &[(&str, u64)] = &[
+    ("msg", ffi::FI_MSG as u64),
     ("multi_recv", ffi::FI_MULTI_RECV as u64),
     ("rma", ffi::FI_RMA as u64),
     ("atomic", ffi::FI_ATOMIC as u64),
@@ -67,6 +70,7 @@ const DEMANDS: &[(&str, u64)] = &[
     ("av_map", AV_MAP),
     ("context", ffi::FI_CONTEXT),
     ("context2", ffi::FI_CONTEXT2),
+    ("async_iov", ASYNC_IOV),
     ("hidden_context", HIDDEN_CONTEXT),
     ("thread_domain", THREAD_DOMAIN),
     ("one_thread", ONE_THREAD),
@@ -213,6 +217,9 @@ pub struct Plan {
     pub cq_data: Option<usize>,
     /// Percentage of operations that are refused with `-FI_EAGAIN`.
     pub eagain: u64,
+    /// Reads of the queue after the first operation for a peer until one is taken: the provider
+    /// connects, or waits for a handshake.
+    pub connect: u64,
     /// Percentage of registrations that are refused with `-FI_ENOKEY`.
     pub enokey: u64,
     /// Percentage of completions that a read does not return yet; the others come in any order.
@@ -262,9 +269,9 @@ impl Plan {
         self.demands & 0xffff
     }
 
-    /// Demands on contexts.
+    /// Demands on contexts and lists of buffers.
     pub fn mode(&self) -> u64 {
-        self.demands & (ffi::FI_CONTEXT | ffi::FI_CONTEXT2)
+        self.demands & (ffi::FI_CONTEXT | ffi::FI_CONTEXT2 | ASYNC_IOV)
     }
 }
 
@@ -276,9 +283,10 @@ fn bits(table: &[(&str, u64)], list: &str) -> Result<u64, String> {
 /// The entry of a table with this name.
 fn named<T: Copy>(table: &[(&str, T)], name: &str) -> Result<T, String> {
     let entry = table.iter().find(|entry| entry.0 == name);
-    entry
-        .map(|entry| entry.1)
-        .ok_or_else(|| format!("'{name}' is not known"))
+    entry.map(|entry| entry.1).ok_or_else(|| {
+        let names: Vec<&str> = table.iter().map(|entry| entry.0).collect();
+        format!("'{name}' is not known; choices: {}", names.join(", "))
+    })
 }
 
 /// The number of a provider of version "1.19.1" of libfabric.
@@ -290,11 +298,9 @@ fn version(text: &str) -> Option<u32> {
     }
 }
 
-impl FromStr for Plan {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let mut plan = Self::default();
+impl Plan {
+    /// Reads words, of which later ones take precedence.
+    fn add(&mut self, text: &str) -> Result<(), String> {
         for word in text.split_whitespace() {
             let (key, value) = word.split_once('=').ok_or_else(|| format!("'{word}' has no '='"))?;
             let number = |text: &str| text.parse::<u64>().map_err(|why| format!("'{word}': {why}"));
@@ -308,45 +314,57 @@ impl FromStr for Plan {
                 Ok::<_, String>((name, number(every)?.max(1)))
             };
             match key {
-                "as" => plan.name = Some(value.to_owned()),
-                "version" => plan.version = Some(version(value).ok_or_else(|| format!("'{word}': no version"))?),
-                "minimum" => plan.minimum = named(&MINIMUMS, value)?,
-                "end" => plan.end = named(&ENDS, value)?,
-                "header" => plan.header = number(value)? as usize,
-                "cut" => plan.cut = Some(number(value)?),
-                "record" => plan.record = number(value)? as usize,
-                "no" => plan.lacks = bits(LACKS, value)?,
-                "bad_flags" => plan.bad_flags = bits(FLAGS, value)?,
-                "demand" => plan.demands = bits(DEMANDS, value)?,
-                "inject" => plan.inject = size()?,
-                "max_msg" => plan.max_msg = size()?,
-                "tx" => plan.tx = size()?,
-                "rx" => plan.rx = size()?,
-                "key_bytes" => plan.key_bytes = size()?,
-                "cq_data" => plan.cq_data = size()?,
-                "eagain" => plan.eagain = number(value)?,
-                "enokey" => plan.enokey = number(value)?,
-                "late" => plan.late = number(value)?,
-                "seed" => plan.seed = number(value)?,
-                "interface" => plan.interface = Some(1 << 16 | number(value)? as u32),
-                "regs" => plan.regs = size()?,
-                "fail" => plan.fail = fault()?,
-                "claim" => plan.claim = Some((number(pair()?.0)?, pair()?.1)),
-                "place" => plan.place = Some((number(pair()?.0)?, pair()?.1)),
-                "flag" => plan.flag = Some(number(value)?.max(1)),
-                "broken" => plan.broken = Some(number(value)?.max(1)),
-                "short" => plan.short = Some(number(value)?.max(1)),
-                "stale" => plan.stale = Some(number(value)?.max(1)),
+                "profile" => self.add(named(profiles::ALL, value)?)?,
+                "as" => self.name = Some(value.to_owned()),
+                "version" => self.version = Some(version(value).ok_or_else(|| format!("'{word}': no version"))?),
+                "minimum" => self.minimum = named(&MINIMUMS, value)?,
+                "end" => self.end = named(&ENDS, value)?,
+                "header" => self.header = number(value)? as usize,
+                "cut" => self.cut = Some(number(value)?),
+                "record" => self.record = number(value)? as usize,
+                "no" => self.lacks = bits(LACKS, value)?,
+                "bad_flags" => self.bad_flags = bits(FLAGS, value)?,
+                "demand" => self.demands = bits(DEMANDS, value)?,
+                "inject" => self.inject = size()?,
+                "max_msg" => self.max_msg = size()?,
+                "tx" => self.tx = size()?,
+                "rx" => self.rx = size()?,
+                "key_bytes" => self.key_bytes = size()?,
+                "cq_data" => self.cq_data = size()?,
+                "eagain" => self.eagain = number(value)?,
+                "connect" => self.connect = number(value)?,
+                "enokey" => self.enokey = number(value)?,
+                "late" => self.late = number(value)?,
+                "seed" => self.seed = number(value)?,
+                "interface" => self.interface = Some(1 << 16 | number(value)? as u32),
+                "regs" => self.regs = size()?,
+                "fail" => self.fail = fault()?,
+                "claim" => self.claim = Some((number(pair()?.0)?, pair()?.1)),
+                "place" => self.place = Some((number(pair()?.0)?, pair()?.1)),
+                "flag" => self.flag = Some(number(value)?.max(1)),
+                "broken" => self.broken = Some(number(value)?.max(1)),
+                "short" => self.short = Some(number(value)?.max(1)),
+                "stale" => self.stale = Some(number(value)?.max(1)),
                 "byte" => {
                     let (byte, every) = pair()?;
                     let (at, value) = byte.split_once(':').ok_or_else(|| format!("'{word}' has no ':'"))?;
-                    plan.byte = Some((number(at)? as usize, number(value)? as u8, every));
+                    self.byte = Some((number(at)? as usize, number(value)? as u8, every));
                 }
-                "stray" => plan.stray = Some((named(&STRAYS, pair()?.0)?, pair()?.1)),
-                "refuse" => plan.refuse = fault()?,
+                "stray" => self.stray = Some((named(&STRAYS, pair()?.0)?, pair()?.1)),
+                "refuse" => self.refuse = fault()?,
                 _ => return Err(format!("'{word}' is not known")),
             }
         }
+        Ok(())
+    }
+}
+
+impl FromStr for Plan {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut plan = Self::default();
+        plan.add(text)?;
         Ok(plan)
     }
 }

@@ -170,6 +170,7 @@ unsafe extern "C" fn read(cq: *mut ffi::fid_cq, buf: *mut c_void, count: usize) 
     let (domain, plan) = (queue.domain, &queue.domain.offer.plan);
     let _inside = domain.enter();
     queue.text.store(ptr::null_mut(), SeqCst);
+    domain.state().connect();
     if domain.state().refuses(plan, Kind::Queue) {
         return -(ffi::FI_EIO as isize);
     }

@@ -61,7 +61,8 @@ impl Region {
         let offer = self.domain.offer;
         let raw = offer.plan.demands(ffi::FI_MR_RAW.into());
         let key = if offer.plan.demands(ffi::FI_MR_PROV_KEY.into()) {
-            self.domain.state().random(u64::MAX)
+            let bits = 8 * offer.plan.key_bytes.unwrap_or(8).min(8);
+            self.domain.state().random(u64::MAX) >> (64 - bits)
         } else {
             self.requested_key
         };

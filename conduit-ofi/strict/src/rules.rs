@@ -72,10 +72,12 @@ impl Op {
 
     /// The words of the user's context that are the provider's.
     unsafe fn words(&self, plan: &Plan) -> &'static mut [u64] {
-        let count = match plan.mode() {
-            mode if mode & ffi::FI_CONTEXT2 != 0 || plan.demands(HIDDEN_CONTEXT) => 8,
-            0 => 0,
-            _ => 4,
+        let count = if plan.demands(ffi::FI_CONTEXT2 | HIDDEN_CONTEXT) {
+            8
+        } else if plan.demands(ffi::FI_CONTEXT) {
+            4
+        } else {
+            0
         };
         std::slice::from_raw_parts_mut(self.context as *mut u64, count)
     }
@@ -95,6 +97,8 @@ pub struct State {
     pub is_used: bool,
     /// Addresses in the vector, as the user has them.
     pub addresses: HashSet<u64>,
+    /// Reads of the queue until an operation for a peer is taken, by its address.
+    connecting: HashMap<u64, u64>,
     /// Mapped keys: the provider's key and the base address.
     pub keys: HashMap<u64, (u64, u64)>,
     /// Regions that are registered.
@@ -156,6 +160,18 @@ impl State {
         let count = &mut self.counts[counts][kind as usize];
         *count += 1;
         (kind, *count)
+    }
+
+    /// Whether the provider still connects to a peer, which begins now at the latest.
+    pub fn connects(&mut self, plan: &Plan, peer: u64) -> bool {
+        plan.connect > 0 && *self.connecting.entry(peer).or_insert(plan.connect) > 0
+    }
+
+    /// The queue is read, which makes connections.
+    pub fn connect(&mut self) {
+        for reads in self.connecting.values_mut() {
+            *reads = reads.saturating_sub(1);
+        }
     }
 
     /// Whether the provider has room for an operation.
@@ -257,5 +273,21 @@ impl State {
         let ops = || self.ops.values().filter(|op| !op.is_over);
         let user = ops().find(|op| op.buffers.iter().any(|buffer| buffer.descriptor.cast_const() == region));
         user.map(|op| op.kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_are_reached_after_reads() {
+        let plan: Plan = "connect=2".parse().unwrap();
+        let mut state = State::new(1);
+        for _ in 0..2 {
+            assert!(state.connects(&plan, 7));
+            state.connect();
+        }
+        assert!(!state.connects(&plan, 7) && state.connects(&plan, 8));
     }
 }
