@@ -29,6 +29,13 @@ table! { ATOMIC: fi_ops_atomic {
     readwrite: fetch, compwrite: compare, readwritevalid: can_fetch, compwritevalid: can_compare
 } }
 
+impl Endpoint {
+    /// Whether the user has enabled it.
+    pub fn is_enabled(&self) -> bool {
+        self.is_enabled.load(SeqCst)
+    }
+}
+
 /// `fi_endpoint`.
 pub unsafe extern "C" fn open(
     domain: *mut ffi::fid_domain,
@@ -100,7 +107,10 @@ unsafe extern "C" fn set_option(
     let ep = &*fid.cast::<Endpoint>();
     if option as u32 == ffi::FI_OPT_MIN_MULTI_RECV {
         let minimum = value.cast::<usize>().read_unaligned();
-        match (ep.domain.offer.plan.minimum, ep.is_enabled.load(SeqCst)) {
+        if minimum >= 1 << 24 {
+            violated!("FI_OPT_MIN_MULTI_RECV: cxi refuses {minimum} bytes");
+        }
+        match (ep.domain.offer.plan.minimum, ep.is_enabled()) {
             (Minimum::Late, false) => violated!("FI_OPT_MIN_MULTI_RECV is set before there is a receive context"),
             // Without effect.
             (Minimum::Early, true) => return 0,
@@ -226,7 +236,7 @@ impl Call<'_> {
     unsafe fn check(&self, ep: &Endpoint) {
         let (offer, kind) = (ep.domain.offer, self.kind);
         let bytes = self.buffers.first().map_or(0, |buffer| buffer.bytes);
-        if !ep.is_enabled.load(SeqCst) {
+        if !ep.is_enabled() {
             violated!("a {kind:?} on an endpoint that was not enabled");
         }
         if self.is_injected() && bytes > offer.inject {

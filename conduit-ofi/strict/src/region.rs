@@ -1,6 +1,7 @@
 //! Registered memory and keys.
 
 use crate::domain::{head, Domain};
+use crate::endpoint::Endpoint;
 use crate::ffi;
 use crate::offer::{Offer, RAW_KEY_BYTES};
 use crate::plan::{Plan, READ_ONLY};
@@ -207,8 +208,11 @@ pub fn is_writable(address: usize, bytes: usize) -> bool {
     !maps.lines().any(|line| is_protected(line).unwrap_or(false))
 }
 
-unsafe extern "C" fn bind(fid: *mut ffi::fid, _endpoint: *mut ffi::fid, _flags: u64) -> c_int {
+unsafe extern "C" fn bind(fid: *mut ffi::fid, endpoint: *mut ffi::fid, _flags: u64) -> c_int {
     let region = &*fid.cast::<Region>();
+    if !(*endpoint.cast::<Endpoint>()).is_enabled() {
+        violated!("FI_MR_ENDPOINT: a region is bound to an endpoint that was not enabled (cxi)");
+    }
     let _inside = region.domain.enter();
     region.is_bound.store(true, SeqCst);
     0
