@@ -21,14 +21,20 @@ pub trait Words: Default {
     /// Parses the value of the variable.
     fn parse(text: &str) -> Result<Self, String> {
         let mut words = Self::default();
+        words.take(text)?;
+        words.check()?;
+        Ok(words)
+    }
+
+    /// Takes words between spaces.
+    fn take(&mut self, text: &str) -> Result<(), String> {
         for word in text.split_whitespace() {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
             let unknown = || format!("no such option; known: {}", Self::names().join(" "));
-            let result = words.set(name, value).unwrap_or_else(|| Err(unknown()));
+            let result = self.set(name, value).unwrap_or_else(|| Err(unknown()));
             result.map_err(|why| format!("{word}: {why}"))?;
         }
-        words.check()?;
-        Ok(words)
+        Ok(())
     }
 
     /// Reads the variable.

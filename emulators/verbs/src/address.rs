@@ -92,6 +92,7 @@ pub fn usual_gid(config: &Config, port: Port, index: u32) -> Option<([u8; 16], u
     v4[10..].copy_from_slice(&[0xff, 0xff, 10, port.port as u8, port.device as u8, 1]);
     match (config.link, index) {
         (Link::InfiniBand, 0) => Some((link_local, TYPE_IB)),
+        (Link::Roce, 0 | 2) if !config.roce_v1 => None,
         (Link::Roce, 0) => Some((link_local, TYPE_ROCE_V1)),
         (Link::Roce, 1) => Some((link_local, TYPE_ROCE_V2)),
         (Link::Roce, 2) => Some((v4, TYPE_ROCE_V1)),

@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use emulator_common::words::{check_dir, either, fields, no, number, percent, text, yes, Words};
 
+use gasnet_ibv_abi as abi;
+
 use crate::forge::Forgery;
 use crate::ports::{device_and, Ports};
+use crate::profiles;
 use crate::shm::{DEVICES, PORTS};
 use crate::text as names;
 
@@ -117,7 +120,16 @@ emulator_common::words! {
         pub apm: bool = true, "no-apm" => no;
         /// Whether devices present themselves as iWARP NICs.
         pub iwarp: bool = false, "iwarp" => yes;
-        pub atomics: bool = true, "atomic" => either(("none", false), ("hca", true));
+        /// `IBV_ATOMIC_*`
+        pub atomics: u32 = abi::IBV_ATOMIC_HCA, "atomic" => atomics;
+        /// Reads and atomics under way that a QP answers, and that it starts.
+        pub rd_atom: [u8; 2] = [16; 2], "rd-atom" => rd_atom;
+        /// Whether devices promise that data land in order (`ibv_query_qp_data_in_order`).
+        pub order: bool = true, "no-order" => no;
+        /// Devices like EFA: of no InfiniBand transport, with UD QPs at most.
+        pub srd: bool = false, "srd" => yes;
+        /// Whether RoCE ports have GIDs of version 1.
+        pub roce_v1: bool = true, "no-v1" => no;
         /// Devices that fail, and when.
         pub device_fatal: Vec<(u32, Duration)> = Vec::new(), "device-fatal" += |text| device_and(text, ms);
         /// Failing devices that are unplugged then.
@@ -141,6 +153,10 @@ emulator_common::words! {
         pub max_message: u64 = 1 << 30, "max-msg" => number;
         /// Devices without UD QPs; None: all.
         pub without_ud: Vec<Option<u32>> = Vec::new(), "no-ud" += device_or_all;
+        /// Receives of an SRQ; None: as many as of a QP.
+        pub max_srq_wr: Option<u32> = None, "max-srq-wr" => |text| number(text).map(Some);
+        /// Pieces of a read; None: as many as of others.
+        pub max_sge_rd: Option<u32> = None, "max-sge-rd" => |text| number(text).map(Some);
         pub max_sge: u32 = 30, "max-sge" => |text| number(text).map(|sges: u32| sges.clamp(1, 30));
         /// Words about single devices and ports.
         pub of_ports: Ports = Ports::default();
@@ -156,6 +172,7 @@ impl Words for Config {
                 (self.early_completion, self.relaxed) = (true, true);
                 Ok(())
             }
+            "device" => profiles::words(value).and_then(|words| self.take(words)),
             "unplug" => device_and(value, ms).map(|(device, after)| {
                 self.device_fatal.push((device, after));
                 self.unplug.push(device);
@@ -174,7 +191,7 @@ impl Words for Config {
     }
 
     fn names() -> Vec<&'static str> {
-        [&["relaxed", "unplug", "gid-gone"], Self::WORDS, Ports::WORDS].concat()
+        [&["device", "relaxed", "unplug", "gid-gone"], Self::WORDS, Ports::WORDS].concat()
     }
 
     fn check(&self) -> Result<(), String> {
@@ -202,6 +219,16 @@ impl Config {
         }
     }
 
+    /// Receives that an SRQ takes at most.
+    pub fn most_shared(&self) -> u32 {
+        self.max_srq_wr.unwrap_or(self.max_qp_wr)
+    }
+
+    /// Pieces that a read has at most.
+    pub fn most_read(&self) -> u32 {
+        self.max_sge_rd.unwrap_or(self.max_sge)
+    }
+
     /// Whether a device has UD QPs.
     pub fn has_ud(&self, device: u32) -> bool {
         let lacks_it = |word: &Option<u32>| word.is_none_or(|lacking| lacking == device);
@@ -227,6 +254,21 @@ fn device_or_all(text: &str) -> Result<Option<u32>, String> {
         "" => Ok(None),
         device => number(device).map(Some),
     }
+}
+
+fn atomics(text: &str) -> Result<u32, String> {
+    match text {
+        "none" => Ok(abi::IBV_ATOMIC_NONE),
+        "hca" => Ok(abi::IBV_ATOMIC_HCA),
+        "glob" => Ok(abi::IBV_ATOMIC_GLOB),
+        _ => Err("must be none, hca or glob".to_string()),
+    }
+}
+
+/// `ANSWERED[:STARTED]`
+fn rd_atom(text: &str) -> Result<[u8; 2], String> {
+    let (answered, started) = text.split_once(':').unwrap_or((text, text));
+    Ok([number(answered)?, number(started)?])
 }
 
 /// `BYTES[:QKEY]`

@@ -16,7 +16,7 @@ use crate::handle::{load, misuse, null, null_for, store, zeroed, Context, Cq, De
 use crate::memory;
 use crate::poll;
 use crate::process::{current, now_ns, Process};
-use crate::qp::{is_of_qp, MAX_RD_ATOMIC};
+use crate::qp::is_of_qp;
 use crate::raise::{self, Opened};
 use crate::reclaim::destroy_events;
 use crate::shm::Port;
@@ -31,7 +31,9 @@ fn set_text<const N: usize>(array: &mut [c_char; N], text: &str) {
 
 fn new_device(index: u32, config: &Config) -> *mut abi::ibv_device {
     let mut visible: abi::ibv_device = zeroed();
-    (visible.node_type, visible.transport_type) = if config.iwarp {
+    (visible.node_type, visible.transport_type) = if config.srd {
+        (abi::IBV_NODE_UNSPECIFIED, abi::IBV_TRANSPORT_UNSPECIFIED)
+    } else if config.iwarp {
         (abi::IBV_NODE_RNIC, abi::IBV_TRANSPORT_IWARP)
     } else {
         (abi::IBV_NODE_CA, abi::IBV_TRANSPORT_IB)
@@ -237,22 +239,17 @@ fn attributes(process: &Process, device: u32) -> abi::ibv_device_attr {
             0
         };
     attr.max_sge = config.max_sge as c_int;
-    attr.max_sge_rd = config.max_sge as c_int;
+    attr.max_sge_rd = config.most_read() as c_int;
     attr.max_cq = 30_000;
     attr.max_cqe = config.max_cqe as c_int;
     attr.max_mr = 65_000;
     attr.max_pd = 1 << 20;
-    attr.max_qp_rd_atom = MAX_RD_ATOMIC as c_int;
+    [attr.max_qp_rd_atom, attr.max_qp_init_rd_atom] = config.rd_atom.map(c_int::from);
     attr.max_res_rd_atom = attr.max_qp_rd_atom * attr.max_qp;
-    attr.max_qp_init_rd_atom = MAX_RD_ATOMIC as c_int;
-    attr.atomic_cap = if config.atomics {
-        abi::IBV_ATOMIC_HCA
-    } else {
-        abi::IBV_ATOMIC_NONE
-    };
+    attr.atomic_cap = config.atomics;
     attr.max_ah = 1 << 20;
     attr.max_srq = if config.srq { 16_000 } else { 0 };
-    attr.max_srq_wr = if config.srq { config.max_qp_wr as c_int } else { 0 };
+    attr.max_srq_wr = if config.srq { config.most_shared() as c_int } else { 0 };
     attr.max_srq_sge = if config.srq { config.max_sge as c_int } else { 0 };
     let tables = (0..config.ports).map(|port| config.of_ports.partitions(Port { device, port }).len());
     attr.max_pkeys = tables.max().unwrap_or(1) as u16;
@@ -362,7 +359,9 @@ extern "C" fn query_port(
     attr.active_width = 2;
     attr.active_speed = 32;
     attr.phys_state = if up { 5 } else { 3 };
-    attr.link_layer = if roce {
+    attr.link_layer = if config.srd {
+        abi::IBV_LINK_LAYER_UNSPECIFIED
+    } else if roce {
         abi::IBV_LINK_LAYER_ETHERNET
     } else {
         abi::IBV_LINK_LAYER_INFINIBAND

@@ -2,7 +2,7 @@
 //! has no daemon: tables and queues lie in shared memory, and the process that posts an operation
 //! executes it, also in the memory of its peer. Reading order:
 //!
-//! - `config`, `ports`, `text`, `forge`: EMU_VERBS
+//! - `config`, `profiles`, `ports`, `text`, `forge`: EMU_VERBS
 //! - `shm`, `reclaim`, `stale`, `process`, `faults`: the fabric, the end of its objects, memory
 //!   that is no longer mapped, this process's part of it, and the faults that EMU_VERBS asks for
 //! - `address`, `path`, `copy`: LIDs and GIDs, paths of QPs, copies between processes
@@ -37,6 +37,7 @@ mod path;
 mod poll;
 mod ports;
 mod process;
+mod profiles;
 mod qp;
 mod raise;
 mod receive;

@@ -55,5 +55,6 @@ extern "C" fn ibv_read_sysfs_file(dir: *const c_char, file: *const c_char, place
 extern "C" fn ibv_query_qp_data_in_order(qp: *mut abi::ibv_qp, opcode: u32, _flags: u32) -> c_int {
     let state = Qp::of(qp).qp.shared.state.load(Relaxed);
     let is_asked = [abi::IBV_WR_RDMA_WRITE, abi::IBV_WR_RDMA_READ, abi::IBV_WR_SEND].contains(&opcode);
-    c_int::from(is_asked && state == abi::IBV_QPS_RTS && !context_of(qp).process.config.relaxed)
+    let config = &context_of(qp).process.config;
+    c_int::from(is_asked && state == abi::IBV_QPS_RTS && config.order && !config.relaxed)
 }

@@ -21,9 +21,6 @@ use crate::shm::{Port, Qp as Shared};
 use crate::state;
 use crate::wqe::Wqe;
 
-/// Depth of outstanding reads and atomics, as initiator and as responder.
-pub const MAX_RD_ATOMIC: u32 = 16;
-
 /// Capabilities of a QP that is neither sent from nor received at: an XRC receive QP.
 pub const NO_QUEUES: abi::ibv_qp_cap = abi::ibv_qp_cap {
     max_send_wr: 0,
@@ -270,6 +267,7 @@ impl Qp {
         let has = |bit: u32| mask & bit != 0;
         let config = &self.process.config;
         let words = &config.of_ports;
+        let [answered, started] = config.rd_atom;
         let port = u32::from(attr.port_num).wrapping_sub(1);
         let of_table = if has(abi::IBV_QP_PORT) {
             let device = self.shared.device.load(Relaxed);
@@ -279,8 +277,8 @@ impl Qp {
         };
         let valid = (!has(abi::IBV_QP_PORT) || port < config.ports)
             && (!has(abi::IBV_QP_PKEY_INDEX) || usize::from(attr.pkey_index) < words.partitions(of_table).len())
-            && (!has(abi::IBV_QP_MAX_QP_RD_ATOMIC) || u32::from(attr.max_rd_atomic) <= MAX_RD_ATOMIC)
-            && (!has(abi::IBV_QP_MAX_DEST_RD_ATOMIC) || u32::from(attr.max_dest_rd_atomic) <= MAX_RD_ATOMIC)
+            && (!has(abi::IBV_QP_MAX_QP_RD_ATOMIC) || attr.max_rd_atomic <= started)
+            && (!has(abi::IBV_QP_MAX_DEST_RD_ATOMIC) || attr.max_dest_rd_atomic <= answered)
             && (!has(abi::IBV_QP_PATH_MTU)
                 || attr.path_mtu >= abi::IBV_MTU_256 && attr.path_mtu <= words.mtu(self.port()).ilog2() - 7)
             && (!has(abi::IBV_QP_TIMEOUT) || attr.timeout < 32)

@@ -40,8 +40,9 @@ impl Qp {
         let state = self.state();
         let inline = wqe.flags & abi::IBV_SEND_INLINE != 0;
         if matches!(state, abi::IBV_QPS_RESET | abi::IBV_QPS_INIT | abi::IBV_QPS_RTR)
-            || !offered(self.kind, wqe.opcode, config.atomics)
+            || !offered(self.kind, wqe.opcode, config.atomics != abi::IBV_ATOMIC_NONE)
             || wqe.sges.len() > self.cap.max_send_sge as usize
+            || wqe.operation() == Operation::Read && wqe.sges.len() > config.most_read() as usize
             || inline && matches!(wqe.operation(), Operation::Read | Operation::Atomic)
             || inline && wqe.length() > u64::from(self.cap.max_inline_data)
             || (self.kind == abi::IBV_QPT_UD) != wqe.ud.is_some()

@@ -29,7 +29,7 @@ fn new_srq(context: *mut abi::ibv_context, init: &abi::ibv_srq_init_attr_ex) -> 
     if !config.srq {
         return Err(libc::EOPNOTSUPP);
     }
-    if attr.max_wr == 0 || attr.max_wr > config.max_qp_wr || attr.max_sge > config.max_sge {
+    if attr.max_wr == 0 || attr.max_wr > config.most_shared() || attr.max_sge > config.max_sge {
         return Err(libc::EINVAL);
     }
     let xrc = (init.srq_type == abi::IBV_SRQT_XRC).then(|| (Xrcd::of(init.xrcd), Cq::of(init.cq)));
@@ -176,6 +176,8 @@ fn check_init(owner: &Context, init: &abi::ibv_qp_init_attr_ex) -> Result<(), i3
     let is_complete = match init.qp_type {
         // As libmana, and hns of HIP08 (rdma-core@166c46bc: providers/mana/qp.c).
         abi::IBV_QPT_UD if !owner.process.config.has_ud(owner.device) => return Err(libc::EINVAL),
+        // As libefa (rdma-core@691953d8d: providers/efa/verbs.c).
+        abi::IBV_QPT_RC | abi::IBV_QPT_UC if owner.process.config.srd => return Err(libc::EOPNOTSUPP),
         abi::IBV_QPT_RC | abi::IBV_QPT_UC | abi::IBV_QPT_UD => has_sender && !init.recv_cq.is_null(),
         abi::IBV_QPT_XRC_SEND if owner.process.config.xrc => has_sender,
         abi::IBV_QPT_XRC_RECV if owner.process.config.xrc => has(abi::IBV_QP_INIT_ATTR_XRCD),

@@ -20,7 +20,7 @@ static const struct test faults[] = {
     {"events", fault_events},       {"alternate", fault_alternate},
     {"migration", fault_migration}, {"device", fault_device},
     {"paths", fault_paths},         {"footprint", fault_footprint},
-    {"pages", fault_pages},
+    {"pages", fault_pages},         {"limits", fault_limits},
 };
 
 int main(int argc, char **argv) {

@@ -28,6 +28,34 @@ void fault_offers(void) {
     if (srq) ibv_destroy_srq(srq);
 }
 
+// Whether a connected QP is made with room for inline data, and for how much.
+static void ask_inline(unsigned bytes) {
+    struct ibv_cq *cq = ibv_create_cq(devices[0].context, 4, NULL, NULL, 0);
+    struct ibv_qp_init_attr init = {
+        .send_cq = cq,
+        .recv_cq = cq,
+        .qp_type = IBV_QPT_RC,
+        .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = bytes},
+    };
+    struct ibv_qp *qp = ibv_create_qp(devices[0].pd, &init);
+    if (qp) say("limits", "%u bytes of inline data: room for %u", bytes, init.cap.max_inline_data);
+    else say("limits", "%u bytes of inline data: %s", bytes, errno == EINVAL ? "EINVAL" : "no connected QPs");
+    if (qp) ibv_destroy_qp(qp);
+    ibv_destroy_cq(cq);
+}
+
+void fault_limits(void) {
+    const struct ibv_device *device = devices[0].context->device;
+    const struct ibv_device_attr *attr = &devices[0].attr;
+    say("limits", "%s: transport %d, link layer %d", device->name, device->transport_type, devices[0].port.link_layer);
+    say("limits", "%d work requests of %d pieces, reads of %d, %d receives of an SRQ, %d completions", attr->max_qp_wr,
+        attr->max_sge, attr->max_sge_rd, attr->max_srq_wr, attr->max_cqe);
+    say("limits", "%d reads are answered, %d started, regions of %llu bytes", attr->max_qp_rd_atom,
+        attr->max_qp_init_rd_atom, (unsigned long long)attr->max_mr_size);
+    ask_inline(1024);
+    ask_inline(16);
+}
+
 void fault_registrations(void) {
     static char memory[4][8192] __attribute__((aligned(4096)));
     struct ibv_mr *mr[4];

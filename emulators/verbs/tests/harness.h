@@ -93,6 +93,7 @@ void test_processes(void);
 
 /* Faults of the emulator, as a program sees them. */
 void fault_offers(void);
+void fault_limits(void);
 void fault_registrations(void);
 void fault_pages(void);
 void fault_messages(void);
