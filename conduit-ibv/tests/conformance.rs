@@ -205,6 +205,20 @@ mod plans {
             "packets::over_verbs::exactly operations::over_verbs::every notification";
         infiniband_by_gid: "", "GASNET_IBV_GID_INDEX=0 GASNET_IBV_PKEY=0x7fff GASNET_MAX_MTU=256 GASNET_QP_RD_ATOM=1",
             "packets::over_verbs::exactly operations::over_verbs::every";
+        hcas_like_mlx4: "device=mlx4 ports=2", "GASNET_IBV_PORTS=mlx4_0:1,2 GASNET_USE_SRQ=1", "over_verbs";
+        hcas_like_mlx5: "device=mlx5 hcas=2 late delay=20",
+            "GASNET_WAITMODE=SPIN GASNET_IBV_MAX_HCAS=2 GASNET_INLINESEND_LIMIT=-1", "over_verbs";
+        hcas_like_mlx5_with_xrc: "device=mlx5", "GASNET_USE_SRQ=1 GASNET_USE_XRC=1", "over_verbs";
+        hcas_like_bnxt_re: "device=bnxt_re late-visible delay=20", "GASNET_WAITMODE=SPIN GASNET_USE_SRQ=1",
+            "over_verbs";
+        hcas_like_irdma: "device=irdma late delay=20", "GASNET_CONNECT_STATIC=0",
+            "over_verbs --skip atomics";
+        hcas_like_hns: "device=hns hcas=2", "GASNET_IBV_PORTS=hns_0+hns_1 GASNET_USE_SRQ=1", "over_verbs";
+        hcas_like_rxe: "device=rxe", "GASNET_NETWORKDEPTH_PP=16384 GASNET_CONNECT_STATIC=0", "over_verbs";
+        hcas_like_mana: "device=mana", "GASNET_NETWORKDEPTH_PP=16384", "over_verbs --skip atomics";
+        hcas_like_qedr: "device=qedr early-completion delay=20", "GASNET_USE_FENCED_PUTS=1 GASNET_INLINESEND_LIMIT=-1",
+            "over_verbs --skip atomics";
+        hcas_like_hfi1: "device=hfi1 ports=2", "GASNET_INLINESEND_LIMIT=-1 GASNET_USE_SRQ=1", "over_verbs";
         registered_memory_is_not_stale: "stale late delay=20 no-odp", "", "operations::over_verbs notification";
     }
 }

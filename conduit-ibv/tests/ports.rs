@@ -96,6 +96,29 @@ mod plans {
         );
     }
 
+    /// Emulated by word `device` (emulators/README.md), except EFA, which is an error.
+    #[test]
+    fn devices_of_the_field() {
+        let link_of = |device: &str| {
+            let used = used(&format!("device={device}"), "")[0].clone();
+            let (start, reads) = used.rsplit_once(", ").unwrap();
+            let link = start.split(", ").take(2).collect::<Vec<_>>().join(", ");
+            format!("{link}, {reads}")
+        };
+        let infiniband = |name, reads| format!("{name}0:1: InfiniBand, LID 1, {reads} gets of a peer at a time");
+        let roce =
+            |name, reads| format!("{name}0:1: RoCE v2, GID 3 (::ffff:10.0.0.1), {reads} gets of a peer at a time");
+        assert_eq!(link_of("mlx4"), infiniband("mlx4_", 16));
+        assert_eq!(link_of("mlx5"), infiniband("mlx5_", 16));
+        assert_eq!(link_of("hfi1"), infiniband("hfi1_", 16));
+        assert_eq!(link_of("bnxt_re"), roce("bnxt_re", 126));
+        assert_eq!(link_of("irdma"), roce("irdma", 8));
+        assert_eq!(link_of("hns"), roce("hns_", 128));
+        assert_eq!(link_of("rxe"), roce("rxe", 128));
+        assert_eq!(link_of("mana"), roce("mana_", 16));
+        assert_eq!(link_of("qedr"), roce("qedr", 32));
+    }
+
     #[test]
     fn reports() {
         let listed = lines(
@@ -147,9 +170,15 @@ mod plans {
             ),
             ("hcas=0", "", "ibv_get_device_list lists no HCA"),
             (
+                "device=efa",
+                "",
+                "no HCA can be used: this host has efa_0: not supported, as it has no reliable connections. It may be \
+                 EFA of AWS, which the ofi conduit uses (GASNET_CONDUIT=ofi).",
+            ),
+            (
                 "iwarp",
                 "",
-                "no port of an HCA is active: this host has emu0: not supported, as it is for iWARP",
+                "no HCA can be used: this host has emu0: not supported, as it is for iWARP",
             ),
             (
                 "",

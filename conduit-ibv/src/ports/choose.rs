@@ -183,6 +183,7 @@ impl Wanted {
             Some((variable, value)) if has_usable => {
                 format!("{variable}={value} names no active port: {found}. Name one that is active")
             }
+            _ if hcas.iter().all(|hca| hca.ports.is_err()) => format!("no HCA can be used: {found}"),
             _ if has_active => format!("no port of an HCA can connect: {found}"),
             _ => format!("no port of an HCA is active: {found}. ibv_devinfo shows what it waits for"),
         }

@@ -148,7 +148,11 @@ impl Host {
                 abi::IBV_TRANSPORT_IWARP => {
                     Err("not supported, as it is for iWARP. The ofi conduit may use it (GASNET_CONDUIT=ofi)".to_owned())
                 }
-                // They lack reliable connected queue pairs, or datagrams.
+                abi::IBV_TRANSPORT_UNSPECIFIED => Err(
+                    "not supported, as it has no reliable connections. It may be EFA of AWS, which the ofi conduit \
+                     uses (GASNET_CONDUIT=ofi)"
+                        .to_owned(),
+                ),
                 _ => Err("not a device for InfiniBand or RoCE".to_owned()),
             };
             let (context, ports) = match context {
