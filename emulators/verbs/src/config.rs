@@ -26,6 +26,15 @@ pub enum Operation {
     Atomic,
 }
 
+/// What single devices may lack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ability {
+    Atomics,
+    Xrc,
+    Srq,
+    Odp,
+}
+
 /// A port that goes down, and comes up again if `up` is not None.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortDown {
@@ -130,6 +139,8 @@ emulator_common::words! {
         pub srd: bool = false, "srd" => yes;
         /// Whether RoCE ports have GIDs of version 1.
         pub roce_v1: bool = true, "no-v1" => no;
+        /// What single devices lack.
+        pub lacks: Vec<(u32, Vec<Ability>)> = Vec::new(), "lacks" += |text| device_and(text, abilities);
         /// Devices that fail, and when.
         pub device_fatal: Vec<(u32, Duration)> = Vec::new(), "device-fatal" += |text| device_and(text, ms);
         /// Failing devices that are unplugged then.
@@ -219,6 +230,18 @@ impl Config {
         }
     }
 
+    /// Whether a device has an ability.
+    pub fn has(&self, device: u32, ability: Ability) -> bool {
+        let others_have = match ability {
+            Ability::Atomics => self.atomics != abi::IBV_ATOMIC_NONE,
+            Ability::Xrc => self.xrc,
+            Ability::Srq => self.srq,
+            Ability::Odp => self.odp,
+        };
+        let lacks_it = |(lacking, what): &(u32, Vec<Ability>)| *lacking == device && what.contains(&ability);
+        others_have && !self.lacks.iter().any(lacks_it)
+    }
+
     /// Receives that an SRQ takes at most.
     pub fn most_shared(&self) -> u32 {
         self.max_srq_wr.unwrap_or(self.max_qp_wr)
@@ -254,6 +277,18 @@ fn device_or_all(text: &str) -> Result<Option<u32>, String> {
         "" => Ok(None),
         device => number(device).map(Some),
     }
+}
+
+/// Names between commas.
+fn abilities(text: &str) -> Result<Vec<Ability>, String> {
+    let ability = |name| match name {
+        "atomic" => Ok(Ability::Atomics),
+        "xrc" => Ok(Ability::Xrc),
+        "srq" => Ok(Ability::Srq),
+        "odp" => Ok(Ability::Odp),
+        _ => Err(format!("{name}: must be atomic, xrc, srq or odp")),
+    };
+    text.split(',').map(ability).collect()
 }
 
 fn atomics(text: &str) -> Result<u32, String> {

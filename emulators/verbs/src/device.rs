@@ -9,7 +9,7 @@ use std::sync::Arc;
 use gasnet_ibv_abi as abi;
 
 use crate::address;
-use crate::config::{Config, Link};
+use crate::config::{Ability, Config, Link};
 use crate::event;
 use crate::extended;
 use crate::handle::{load, misuse, null, null_for, store, zeroed, Context, Cq, Device, Object, Qp, Srq};
@@ -120,7 +120,7 @@ extern "C" fn ibv_get_device_index(device: *mut abi::ibv_device) -> c_int {
 }
 
 /// The part of a context that programs see: the operations that its device offers; others are null.
-fn new_context(config: &Config, device: *mut abi::ibv_device, async_fd: c_int) -> abi::verbs_context {
+fn new_context(config: &Config, index: u32, device: *mut abi::ibv_device, async_fd: c_int) -> abi::verbs_context {
     let mut visible: abi::verbs_context = zeroed();
     visible.sz = size_of::<abi::verbs_context>();
     visible.query_port = Some(query_port);
@@ -129,12 +129,12 @@ fn new_context(config: &Config, device: *mut abi::ibv_device, async_fd: c_int) -
     visible.create_cq_ex = Some(extended::create_cq_ex);
     visible.create_qp_ex = Some(verbs::create_qp_ex);
     visible.advise_mr = Some(memory::advise_mr);
-    if config.xrc {
+    if config.has(index, Ability::Xrc) {
         visible.open_qp = Some(verbs::open_qp);
         visible.open_xrcd = Some(memory::open_xrcd);
         visible.close_xrcd = Some(memory::close_xrcd);
     }
-    if config.srq {
+    if config.has(index, Ability::Srq) {
         visible.create_srq_ex = Some(verbs::create_srq_ex);
         visible.get_srq_num = Some(verbs::get_srq_num);
     }
@@ -170,7 +170,7 @@ extern "C" fn ibv_open_device(device: *mut abi::ibv_device) -> *mut abi::ibv_con
         Ok(made) => made,
         Err(error) => return null_for(&error),
     };
-    let visible = new_context(&process.config, device, descriptor.as_raw_fd());
+    let visible = new_context(&process.config, index, device, descriptor.as_raw_fd());
     let open = Arc::new(AtomicBool::new(true));
     let opened = Opened {
         device: index,
@@ -218,6 +218,7 @@ extern "C" fn ibv_close_device(context: *mut abi::ibv_context) -> c_int {
 /// Attributes of a device (`ibv_query_device`).
 fn attributes(process: &Process, device: u32) -> abi::ibv_device_attr {
     let config = &process.config;
+    let has_srq = config.has(device, Ability::Srq);
     let mut attr: abi::ibv_device_attr = zeroed();
     set_text(&mut attr.fw_ver, "1.0.0");
     attr.node_guid = node_guid(config, device);
@@ -232,7 +233,11 @@ fn attributes(process: &Process, device: u32) -> abi::ibv_device_attr {
         | abi::IBV_DEVICE_PORT_ACTIVE_EVENT
         | abi::IBV_DEVICE_SYS_IMAGE_GUID
         | abi::IBV_DEVICE_CURR_QP_STATE_MOD
-        | if config.xrc { abi::IBV_DEVICE_XRC } else { 0 }
+        | if config.has(device, Ability::Xrc) {
+            abi::IBV_DEVICE_XRC
+        } else {
+            0
+        }
         | if config.has_migration() {
             abi::IBV_DEVICE_AUTO_PATH_MIG
         } else {
@@ -246,11 +251,15 @@ fn attributes(process: &Process, device: u32) -> abi::ibv_device_attr {
     attr.max_pd = 1 << 20;
     [attr.max_qp_rd_atom, attr.max_qp_init_rd_atom] = config.rd_atom.map(c_int::from);
     attr.max_res_rd_atom = attr.max_qp_rd_atom * attr.max_qp;
-    attr.atomic_cap = config.atomics;
+    attr.atomic_cap = if config.has(device, Ability::Atomics) {
+        config.atomics
+    } else {
+        abi::IBV_ATOMIC_NONE
+    };
     attr.max_ah = 1 << 20;
-    attr.max_srq = if config.srq { 16_000 } else { 0 };
-    attr.max_srq_wr = if config.srq { config.most_shared() as c_int } else { 0 };
-    attr.max_srq_sge = if config.srq { config.max_sge as c_int } else { 0 };
+    attr.max_srq = if has_srq { 16_000 } else { 0 };
+    attr.max_srq_wr = if has_srq { config.most_shared() as c_int } else { 0 };
+    attr.max_srq_sge = if has_srq { config.max_sge as c_int } else { 0 };
     let tables = (0..config.ports).map(|port| config.of_ports.partitions(Port { device, port }).len());
     attr.max_pkeys = tables.max().unwrap_or(1) as u16;
     attr.local_ca_ack_delay = 15;
@@ -288,7 +297,7 @@ extern "C" fn query_device_ex(
     let config = &object.process.config;
     let mut attr: abi::ibv_device_attr_ex = zeroed();
     attr.orig_attr = attributes(object.process, object.device);
-    if config.odp {
+    if config.has(object.device, Ability::Odp) {
         attr.odp_caps.general_caps = u64::from(abi::IBV_ODP_SUPPORT | abi::IBV_ODP_SUPPORT_IMPLICIT);
         // A ConnectX-6 reports the same (openucx/ucx#9727).
         let common = abi::IBV_ODP_SUPPORT_SEND
@@ -297,7 +306,7 @@ extern "C" fn query_device_ex(
             | abi::IBV_ODP_SUPPORT_SRQ_RECV;
         attr.odp_caps.per_transport_caps.rc_odp_caps = common | abi::IBV_ODP_SUPPORT_RECV;
         attr.odp_caps.per_transport_caps.ud_odp_caps = abi::IBV_ODP_SUPPORT_SEND;
-        if config.xrc {
+        if config.has(object.device, Ability::Xrc) {
             attr.xrc_odp_caps = common;
         }
     }

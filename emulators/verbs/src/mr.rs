@@ -7,6 +7,7 @@ use emulator_common::maps::is_mapped;
 use emulator_common::wait::{drain, Using};
 use gasnet_ibv_abi as abi;
 
+use crate::config::Ability;
 use crate::footprint;
 use crate::fork::can_keep_from_children;
 use crate::process::Process;
@@ -40,7 +41,7 @@ pub fn register(process: &Process, region: &Region) -> Result<u32, i32> {
         return Err(libc::EOPNOTSUPP);
     }
     let on_demand = region.access & abi::IBV_ACCESS_ON_DEMAND != 0;
-    if on_demand && !process.config.odp {
+    if on_demand && !process.config.has(region.device, Ability::Odp) {
         return Err(libc::EOPNOTSUPP);
     }
     let implicit = on_demand && region.addr == 0 && region.length == u64::MAX;

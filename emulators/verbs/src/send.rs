@@ -7,7 +7,7 @@ use std::sync::Arc;
 use emulator_common::lock::locked;
 use gasnet_ibv_abi as abi;
 
-use crate::config::Operation;
+use crate::config::{Ability, Operation};
 use crate::copy;
 use crate::cq::{self, Cqe, From};
 use crate::event;
@@ -36,11 +36,12 @@ impl Qp {
     /// Checks a work request and queues it. Err: errno; it is not posted.
     pub fn enqueue(&self, queue: &mut SendQueue, mut wqe: Wqe) -> Result<(), i32> {
         let config = &self.process.config;
-        self.process.check(self.shared.device.load(Relaxed))?;
+        let device = self.shared.device.load(Relaxed);
+        self.process.check(device)?;
         let state = self.state();
         let inline = wqe.flags & abi::IBV_SEND_INLINE != 0;
         if matches!(state, abi::IBV_QPS_RESET | abi::IBV_QPS_INIT | abi::IBV_QPS_RTR)
-            || !offered(self.kind, wqe.opcode, config.atomics != abi::IBV_ATOMIC_NONE)
+            || !offered(self.kind, wqe.opcode, config.has(device, Ability::Atomics))
             || wqe.sges.len() > self.cap.max_send_sge as usize
             || wqe.operation() == Operation::Read && wqe.sges.len() > config.most_read() as usize
             || inline && matches!(wqe.operation(), Operation::Read | Operation::Atomic)
@@ -74,7 +75,6 @@ impl Qp {
                 event::push(self.process, self.shared.events.load(Relaxed), (event, self.key));
             }
         }
-        let device = self.port().device;
         if config.delays(device) {
             // Operations that a fence waits for may change the data.
             if config.late_visible && !config.late && wqe.flags & abi::IBV_SEND_FENCE == 0 {

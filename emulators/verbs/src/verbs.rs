@@ -8,6 +8,7 @@ use emulator_common::wait::Using;
 use gasnet_ibv_abi as abi;
 
 use crate::address::Destination;
+use crate::config::Ability;
 use crate::copy::{Sge, PIECES};
 use crate::event;
 use crate::extended;
@@ -26,7 +27,7 @@ fn new_srq(context: *mut abi::ibv_context, init: &abi::ibv_srq_init_attr_ex) -> 
     let owner = Context::of(context);
     let config = &owner.process.config;
     let attr = init.attr;
-    if !config.srq {
+    if !config.has(owner.device, Ability::Srq) {
         return Err(libc::EOPNOTSUPP);
     }
     if attr.max_wr == 0 || attr.max_wr > config.most_shared() || attr.max_sge > config.max_sge {
@@ -172,6 +173,7 @@ pub extern "C" fn post_recv(qp: *mut abi::ibv_qp, wr: *mut abi::ibv_recv_wr, bad
 /// Checks the type of a QP, and that it has the objects that it needs. Err: errno.
 fn check_init(owner: &Context, init: &abi::ibv_qp_init_attr_ex) -> Result<(), i32> {
     let has = |bit: u32| init.comp_mask & bit != 0;
+    let has_xrc = owner.process.config.has(owner.device, Ability::Xrc);
     let has_sender = has(abi::IBV_QP_INIT_ATTR_PD) && !init.send_cq.is_null();
     let is_complete = match init.qp_type {
         // As libmana, and hns of HIP08 (rdma-core@166c46bc: providers/mana/qp.c).
@@ -179,8 +181,8 @@ fn check_init(owner: &Context, init: &abi::ibv_qp_init_attr_ex) -> Result<(), i3
         // As libefa (rdma-core@691953d8d: providers/efa/verbs.c).
         abi::IBV_QPT_RC | abi::IBV_QPT_UC if owner.process.config.srd => return Err(libc::EOPNOTSUPP),
         abi::IBV_QPT_RC | abi::IBV_QPT_UC | abi::IBV_QPT_UD => has_sender && !init.recv_cq.is_null(),
-        abi::IBV_QPT_XRC_SEND if owner.process.config.xrc => has_sender,
-        abi::IBV_QPT_XRC_RECV if owner.process.config.xrc => has(abi::IBV_QP_INIT_ATTR_XRCD),
+        abi::IBV_QPT_XRC_SEND if has_xrc => has_sender,
+        abi::IBV_QPT_XRC_RECV if has_xrc => has(abi::IBV_QP_INIT_ATTR_XRCD),
         _ => return Err(libc::EOPNOTSUPP),
     };
     let srq_is_basic = !has_srq(init) || !Srq::of(init.srq).is_xrc && init.qp_type != abi::IBV_QPT_UC;
