@@ -219,6 +219,8 @@ mod plans {
         hcas_like_qedr: "device=qedr early-completion delay=20", "GASNET_USE_FENCED_PUTS=1 GASNET_INLINESEND_LIMIT=-1",
             "over_verbs --skip atomics";
         hcas_like_hfi1: "device=hfi1 ports=2", "GASNET_INLINESEND_LIMIT=-1 GASNET_USE_SRQ=1", "over_verbs";
+        hcas_of_different_abilities: "hcas=2 lacks=1:atomic,xrc,srq,odp late delay=20",
+            "GASNET_USE_SRQ=1 GASNET_USE_XRC=1 CONFORMANCE_HOSTS=2", "over_verbs --skip atomics";
         registered_memory_is_not_stale: "stale late delay=20 no-odp", "", "operations::over_verbs notification";
     }
 }

@@ -117,6 +117,15 @@ mod plans {
         assert_eq!(link_of("rxe"), roce("rxe", 128));
         assert_eq!(link_of("mana"), roce("mana_", 16));
         assert_eq!(link_of("qedr"), roce("qedr", 32));
+        for (device, atomics) in [
+            ("mlx5", "HCA (IBV_ATOMIC_HCA)"),
+            ("hfi1", "HCA, also with CPUs (IBV_ATOMIC_GLOB)"),
+            ("mana", "Active Messages (the HCA has none)"),
+        ] {
+            let reports = lines(&format!("device={device}"), "", "0: use = chosen; ");
+            let text = format!("; atomics = {atomics}; ");
+            assert!(reports[0].contains(&text), "{reports:?}");
+        }
     }
 
     #[test]
