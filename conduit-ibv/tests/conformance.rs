@@ -221,6 +221,8 @@ mod plans {
         hcas_like_hfi1: "device=hfi1 ports=2", "GASNET_INLINESEND_LIMIT=-1 GASNET_USE_SRQ=1", "over_verbs";
         hcas_of_different_abilities: "hcas=2 lacks=1:atomic,xrc,srq,odp late delay=20",
             "GASNET_USE_SRQ=1 GASNET_USE_XRC=1 CONFORMANCE_HOSTS=2", "over_verbs --skip atomics";
+        old_libraries: "old-library late delay=20", "GASNET_WAITMODE=SPIN", "over_verbs";
+        old_libraries_on_roce: "old-library link=roce gid=0:1:0:none", "", "over_verbs";
         registered_memory_is_not_stale: "stale late delay=20 no-odp", "", "operations::over_verbs notification";
     }
 }

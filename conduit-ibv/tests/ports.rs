@@ -89,6 +89,12 @@ mod plans {
             chosen.starts_with("emu0:2: RoCE v2, GID 3 (::ffff:10.1.0.1), "),
             "{chosen}"
         );
+        // One without versions, of which there is no file either.
+        let unknown = &used("old-library link=roce", "")[0];
+        assert!(
+            unknown.starts_with("emu0:1: RoCE v2, GID 2 (::ffff:10.0.0.1), "),
+            "{unknown}"
+        );
         let infiniband = &used("", "GASNET_IBV_GID_INDEX=0")[0];
         assert!(
             infiniband.starts_with("emu0:1: InfiniBand, GID 0 (fe80::"),

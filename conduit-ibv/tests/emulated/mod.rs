@@ -7,21 +7,56 @@ use gasnet_conduit_ibv::Ibv;
 use gasnet_sys::env;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 
-/// Its options may be [`NONE`], for the machine's own libibverbs and devices.
+/// Its options may be [`NONE`], for the machine's own libibverbs and devices, or begin with
+/// [`OLD`].
 pub const EMULATOR: Emulator = Emulator {
     name: "verbs",
     options: "IBV_TEST_EMULATOR",
 };
 const NONE: &str = "none";
+/// For a library of rdma-core 22 (RHEL 7), without [`LATER`].
+const OLD: &str = "old-library";
+/// Functions that came later, and that the conduit does without.
+const LATER: [&str; 4] = [
+    "_ibv_query_gid_ex",
+    "ibv_is_fork_initialized",
+    "ibv_query_qp_data_in_order",
+    "ibv_reg_dmabuf_mr",
+];
+
+/// A copy of a library in a folder whose symbols of [`LATER`] have other names.
+fn without_later(library: &Path, folder: &str) -> PathBuf {
+    let mut bytes = std::fs::read(library).unwrap();
+    for name in LATER {
+        let name = format!("\0{name}\0").into_bytes();
+        let places: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at..].starts_with(&name)).collect();
+        assert!(!places.is_empty(), "{name:?}");
+        for at in places {
+            bytes[at + 1] = b'x';
+        }
+    }
+    let copy = Path::new(folder).join("libibverbs-old.so");
+    std::fs::write(&copy, bytes).unwrap();
+    copy
+}
 
 /// Lets the conduits of this process use it. Once per process, since a library reads its options
 /// once.
 pub fn emulate() {
     let options = EMULATOR.own_options();
     if options != NONE {
-        let library = CString::new(EMULATOR.library().into_os_string().into_vec()).unwrap();
-        let options = CString::new(format!("dir={} yield=10 {options}", EMULATOR.fabric())).unwrap();
+        let (folder, mut library) = (EMULATOR.fabric(), EMULATOR.library());
+        let options = match options.strip_prefix(OLD) {
+            Some(others) => {
+                library = without_later(&library, &folder);
+                others
+            }
+            None => &options,
+        };
+        let library = CString::new(library.into_os_string().into_vec()).unwrap();
+        let options = CString::new(format!("dir={folder} yield=10 {options}")).unwrap();
         env::set(c"GASNET_IBV_LIBRARY", &library);
         env::set(c"EMU_VERBS", &options);
     }
