@@ -223,6 +223,8 @@ mod plans {
             "GASNET_USE_SRQ=1 GASNET_USE_XRC=1 CONFORMANCE_HOSTS=2", "over_verbs --skip atomics";
         old_libraries: "old-library late delay=20", "GASNET_WAITMODE=SPIN", "over_verbs";
         old_libraries_on_roce: "old-library link=roce gid=0:1:0:none", "", "over_verbs";
+        calls_fail_for_a_while: "no-odp late delay=20 fail=create_qp:1:3:ENOMEM fail=create_qp:9:2:EINVAL",
+            "GASNET_NONBULKPUT_BOUNCE_LIMIT=4096", "operations::over_verbs notification";
         registered_memory_is_not_stale: "stale late delay=20 no-odp", "", "operations::over_verbs notification";
     }
 }

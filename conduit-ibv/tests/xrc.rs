@@ -119,6 +119,7 @@ fn what_keeps_a_job_from_xrc() {
     let lacks = "no XRC: rank 0 does not share receive buffers, or its HCAs lack XRC";
     for (options, variables, text) in [
         ("no-xrc", "", lacks),
+        ("fail=open_xrcd:1:9:ENOSYS", "", lacks),
         ("", "GASNET_USE_XRC=0", "no XRC: GASNET_USE_XRC is 0"),
         ("", "GASNET_USE_XRC=", "no XRC: the job is small"),
         (

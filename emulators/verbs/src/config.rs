@@ -26,6 +26,25 @@ pub enum Operation {
     Atomic,
 }
 
+/// Calls that may fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Call {
+    CreateCq,
+    CreateQp,
+    CreateSrq,
+    OpenXrcd,
+    RegMr,
+}
+
+/// Calls of a kind that fail with an errno: the first, and their number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failing {
+    pub call: Call,
+    pub first: u64,
+    pub count: u64,
+    pub errno: i32,
+}
+
 /// What single devices may lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ability {
@@ -102,6 +121,7 @@ emulator_common::words! {
         /// and to make an address handle.
         pub resolve_fail: Option<(u64, i32)> = None, "resolve-fail" => failing;
         pub ah_fail: Option<(u64, i32)> = None, "ah-fail" => failing;
+        pub fail: Vec<Failing> = Vec::new(), "fail" += failing_call;
         /// Polls of the CQs of their device after which they return, at the latest after a while.
         pub resolve_polls: u64 = 0, "resolve-polls" => number;
         pub rnr: u32 = 0, "rnr" => percent;
@@ -328,15 +348,41 @@ fn qp_event(text: &str) -> Result<Option<(u32, u64)>, String> {
 
 /// Calls that fail, and their errno.
 fn failing(text: &str) -> Result<Option<(u64, i32)>, String> {
-    let [calls, errno] = fields(text)?;
-    let errno = match errno {
+    let [calls, name] = fields(text)?;
+    Ok(Some((number(calls)?, errno(name)?)))
+}
+
+/// `CALL:FIRST:COUNT:ERRNO`
+fn failing_call(text: &str) -> Result<Failing, String> {
+    let [call, first, count, name] = fields(text)?;
+    let call = match call {
+        "create_cq" => Call::CreateCq,
+        "create_qp" => Call::CreateQp,
+        "create_srq" => Call::CreateSrq,
+        "open_xrcd" => Call::OpenXrcd,
+        "reg_mr" => Call::RegMr,
+        _ => return Err("must begin with create_cq, create_qp, create_srq, open_xrcd or reg_mr".to_string()),
+    };
+    Ok(Failing {
+        call,
+        first: number(first)?,
+        count: number(count)?,
+        errno: errno(name)?,
+    })
+}
+
+fn errno(name: &str) -> Result<i32, String> {
+    Ok(match name {
         "EAGAIN" => libc::EAGAIN,
         "EHOSTUNREACH" => libc::EHOSTUNREACH,
+        "EINVAL" => libc::EINVAL,
         "ENETUNREACH" => libc::ENETUNREACH,
+        "ENOMEM" => libc::ENOMEM,
+        "ENOSYS" => libc::ENOSYS,
+        "EOPNOTSUPP" => libc::EOPNOTSUPP,
         "ETIMEDOUT" => libc::ETIMEDOUT,
         other => number(other)?,
-    };
-    Ok(Some((number(calls)?, errno)))
+    })
 }
 
 fn event_named(name: &str) -> Result<u32, String> {

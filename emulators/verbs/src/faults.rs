@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use emulator_common::forge::Count;
 
-use crate::config::Operation;
+use crate::config::{Call, Operation};
 use crate::forge::Change;
 use crate::process::Process;
 
@@ -21,6 +21,8 @@ pub struct Counts {
     datagrams: Count,
     resolved: Count,
     handles: Count,
+    /// By `Call`.
+    calls: [Count; 5],
 }
 
 /// Whether a call is not one of the first, which fail with an errno.
@@ -89,6 +91,14 @@ impl Process {
     /// Whether an address handle finds the address of its peer. Err: errno.
     pub fn resolve_handle(&self) -> Result<(), i32> {
         check(self.config.ah_fail, &self.counts.handles)
+    }
+
+    /// Counts a call; whether it fails. Err: errno.
+    pub fn count(&self, call: Call) -> Result<(), i32> {
+        let nth = self.counts.calls[call as usize].next();
+        let mut all = self.config.fail.iter();
+        let fails = all.find(|fault| fault.call == call && nth >= fault.first && nth - fault.first < fault.count);
+        fails.map_or(Ok(()), |fault| Err(fault.errno))
     }
 
     /// Counts a registration; whether it fails.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use emulator_common::wait::Using;
 use gasnet_ibv_abi as abi;
 
+use crate::config::Call;
 use crate::device_memory::{Mapping, PAGE};
 use crate::handle::{context_of, load, null, Context, Mr, Object, Pd, Xrcd};
 use crate::landing;
@@ -182,6 +183,9 @@ pub extern "C" fn open_xrcd(context: *mut abi::ibv_context, attr: *mut abi::ibv_
     let both = abi::IBV_XRCD_INIT_ATTR_FD | abi::IBV_XRCD_INIT_ATTR_OFLAGS;
     if attr.comp_mask & both != both {
         return null(libc::EINVAL);
+    }
+    if let Err(errno) = Context::of(context).process.count(Call::OpenXrcd) {
+        return null(errno);
     }
     let number = match attr.fd {
         -1 => number(Context::of(context).process),

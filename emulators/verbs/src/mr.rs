@@ -7,7 +7,7 @@ use emulator_common::maps::is_mapped;
 use emulator_common::wait::{drain, Using};
 use gasnet_ibv_abi as abi;
 
-use crate::config::Ability;
+use crate::config::{Ability, Call};
 use crate::footprint;
 use crate::fork::can_keep_from_children;
 use crate::process::Process;
@@ -49,6 +49,7 @@ pub fn register(process: &Process, region: &Region) -> Result<u32, i32> {
         return Err(libc::EINVAL);
     }
     process.check(region.device)?;
+    process.count(Call::RegMr)?;
     if process.refuses_registration() {
         return Err(libc::ENOMEM);
     }

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use emulator_common::wait::{Misses, Using};
 use gasnet_ibv_abi as abi;
 
+use crate::config::Call;
 use crate::cq::{self, Cqe};
 use crate::event;
 use crate::footprint::{self, Locked};
@@ -66,6 +67,7 @@ pub fn create(
     if capacity == 0 || capacity > owner.process.config.max_cqe || vector >= vectors {
         return Err(libc::EINVAL);
     }
+    owner.process.count(Call::CreateCq)?;
     let capacity = (capacity + 1).next_power_of_two() - 1;
     let channel_of = (!channel.is_null()).then(|| Channel::of(channel));
     let channel_events = channel_of.map_or(0, |channel| channel.events);

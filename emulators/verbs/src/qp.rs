@@ -8,6 +8,7 @@ use emulator_common::lock::locked;
 use emulator_common::table::{index_of, set};
 use gasnet_ibv_abi as abi;
 
+use crate::config::Call;
 use crate::copy::Sge;
 use crate::cq::{self, Cqe, From};
 use crate::event;
@@ -84,6 +85,7 @@ fn too_large(process: &Process, kind: u32, cap: &abi::ibv_qp_cap) -> bool {
 /// Makes a QP in state RESET. Err: errno.
 pub fn create(process: &'static Process, attributes: &Attributes) -> Result<Arc<Qp>, i32> {
     process.check(attributes.device)?;
+    process.count(Call::CreateQp)?;
     if too_large(process, attributes.kind, &attributes.cap) {
         return Err(libc::EINVAL);
     }

@@ -8,7 +8,7 @@ use emulator_common::wait::Using;
 use gasnet_ibv_abi as abi;
 
 use crate::address::Destination;
-use crate::config::Ability;
+use crate::config::{Ability, Call};
 use crate::copy::{Sge, PIECES};
 use crate::event;
 use crate::extended;
@@ -30,6 +30,7 @@ fn new_srq(context: *mut abi::ibv_context, init: &abi::ibv_srq_init_attr_ex) -> 
     if !config.has(owner.device, Ability::Srq) {
         return Err(libc::EOPNOTSUPP);
     }
+    owner.process.count(Call::CreateSrq)?;
     if attr.max_wr == 0 || attr.max_wr > config.most_shared() || attr.max_sge > config.max_sge {
         return Err(libc::EINVAL);
     }
