@@ -21,7 +21,7 @@ use crate::start::credentials::Credentials;
 use gasnet_conduit::{config, print_line, ConduitError, JobRank, ProviderReport, StartInfo};
 use gasnet_conduit_util::mapped::Mapped;
 use gasnet_conduit_util::probe::probe;
-use gasnet_conduit_util::record::exchange;
+use gasnet_conduit_util::record::{all_can, exchange};
 use gasnet_gni_abi as abi;
 use gasnet_sys::host_memory;
 use gasnet_sys::maybe_locked::MaybeLocked;
@@ -245,8 +245,11 @@ fn try_open(info: &StartInfo<'_>, job: u32) -> Result<Net, String> {
     let opened = opened?;
     BootRecord::agree(&all, info.rank)?;
     let are_several = !info.single_threaded;
-    let buffers = opened.open_buffers(are_several)?;
-    let max_bytes = opened.max_bytes(info, all.iter().any(|record| record.probes));
+    let probes = all.iter().any(|record| record.probes);
+    let buffers = opened.open_buffers(are_several);
+    // The probe of another process may take the memory of buffers that are registered later.
+    let buffers = if probes { all_can(info, buffers)? } else { buffers? };
+    let max_bytes = opened.max_bytes(info, probes);
     let Opened {
         settings,
         sizes,

@@ -33,7 +33,7 @@ use crate::xrc::Xrc;
 use gasnet_conduit::{ConduitError, JobRank, StartInfo};
 use gasnet_conduit_util::credits::Credits;
 use gasnet_conduit_util::probe::{probe, share};
-use gasnet_conduit_util::record::exchange;
+use gasnet_conduit_util::record::{all_can, exchange};
 use gasnet_sys::atomic::Mutex;
 
 /// Starts. Collective.
@@ -126,8 +126,11 @@ impl Job<'_> {
         let pools = Pools::new(settings, info.size, fetches, domains).map_err(|why| {
             let names: Vec<&str> = opened.rails.iter().map(|rail| &*rail.context.name).collect();
             format!("{}: {why}", names.join(", "))
-        })?;
-        let max_bytes = self.max_bytes(&opened, &pools);
+        });
+        let probes = all.iter().any(|record| record.probes);
+        // The probe of another process may take the memory of buffers that are registered later.
+        let pools = if probes { all_can(info, pools)? } else { pools? };
+        let max_bytes = self.max_bytes(&opened, &pools, probes);
         let access = pairs::access(opened.has_atomics);
         let pairs = PairMaker {
             xrc,
@@ -155,11 +158,11 @@ impl Job<'_> {
     }
 
     /// Bytes of segments that this process may register. Collective if any process probes.
-    fn max_bytes(&self, opened: &Opened, pools: &Pools) -> usize {
+    fn max_bytes(&self, opened: &Opened, pools: &Pools, probes: bool) -> usize {
         let (info, rails) = (self.info, &opened.rails);
         let own = locked(opened, pools, &self.settings, info.size as usize);
         let share = share(self.settings.physmem_max, info.host.len());
-        let probed = self.all.iter().any(|record| record.probes).then(|| {
+        let probed = probes.then(|| {
             let domains: Vec<&Domain> = rails.iter().map(|rail| &rail.domain).collect();
             let pin = |bytes: usize| Pinned::new(bytes, domains.iter().copied(), Access::REMOTE).ok();
             probe(info, pin, share, self.settings.reports_probe.then_some("ibv"))

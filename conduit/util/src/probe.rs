@@ -14,8 +14,11 @@ pub fn share(limit: Limit, processes: usize) -> u64 {
 }
 
 /// Registers up to `share` bytes by `pin`, and releases them when all processes have. Returns what
-/// each process of this host could register, after all have released it. Collective. `reports`: the
-/// first process prints that, for this conduit.
+/// each process of this host could register, after all have released it. `reports`: the first
+/// process prints that, for this conduit.
+///
+/// Collective. All buffers must be registered before the first process begins, which may take all
+/// memory ([`all_can`](crate::record::all_can)).
 pub fn probe<P>(info: &StartInfo<'_>, pin: impl Fn(usize) -> Option<P>, share: u64, reports: Option<&str>) -> u64 {
     let (held, bytes) = register(pin, share);
     (info.exchange)(&bytes.to_le_bytes());
