@@ -14,7 +14,7 @@ record! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[allow(clippy::struct_excessive_bools, reason = "each is independent")]
     pub struct BootRecord {
-        /// Queue pairs of a connection; 0: it cannot start, as in the default.
+        /// Queue pairs of a connection; 0: it has failed, as in the default.
         pub paths: u8,
         /// HCAs that it uses.
         pub rails: u8,
@@ -114,7 +114,7 @@ impl BootRecord {
         let own = &all[rank.index()];
         let differs = |what: &dyn Fn(&Self) -> bool| all.iter().position(|other| !what(other));
         if let Some(rank) = differs(&|other| other.paths > 0) {
-            return Err(format!("rank {rank} has no HCA that it can use"));
+            return Err(record::failed(rank));
         }
         if let Some(rank) = differs(&|other| other.link == own.link) {
             return Err(format!(

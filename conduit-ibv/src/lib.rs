@@ -2,7 +2,7 @@
 //!
 //! A process has a queue pair for each peer and path (a port of an HCA), connected at start or at
 //! first contact by datagrams ([`connect`]). Life of a packet: `send` takes a credit of the peer
-//! ([`peers`]), writes the packet into the work request or a registered buffer ([`buffers`]), and
+//! ([`credits`]), writes the packet into the work request or a registered buffer ([`buffers`]), and
 //! posts it ([`send::queue`]); 32 bits beside it say what it is ([`wire`]). It arrives in a receive
 //! buffer of its queue pair, or one that all peers share ([`receive`]), where a poll delivers it in
 //! place ([`progress`]). Small packets to a peer that gets many are written into its memory instead

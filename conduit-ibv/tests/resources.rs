@@ -232,7 +232,7 @@ fn objects_of_a_failed_start_end_before_their_device() {
         "GASNET_USE_SRQ=1 GASNET_USE_XRC=1",
         "GASNET_IBV_MAX_HCAS=2",
     ] {
-        let why = "rank 1 has no HCA that it can use";
+        let why = "rank 1 failed to start; its message precedes";
         expect("start_in_vain", "hcas=2", variables, why);
     }
     for nth in 1..8 {

@@ -5,7 +5,7 @@
 //! for all ranks is the case that providers are made for, at any scale: MPI libraries make it.
 
 use crate::ffi::{mr_mode, Endpoint, Info};
-use gasnet_conduit::StartInfo;
+use gasnet_conduit::{JobRank, StartInfo};
 use gasnet_conduit_util::record;
 use gasnet_conduit_util::record::exchange;
 
@@ -45,6 +45,29 @@ impl BootRecord {
         record
     }
 
+    /// Checks that all processes have an endpoint, of the same provider, and name memory alike.
+    fn agree(all: &[Self], rank: JobRank) -> Result<(), String> {
+        if let Some(rank) = all.iter().position(|record| record.address_bytes == 0) {
+            return Err(record::failed(rank));
+        }
+        let own = &all[rank.index()];
+        let provider = own.provider();
+        if let Some(rank) = all.iter().position(|record| record.provider() != provider) {
+            return Err(format!(
+                "this rank uses the provider {provider}, but rank {rank} uses {}. Set GASNET_OFI_PROVIDER to one that \
+                 all hosts have",
+                all[rank].provider()
+            ));
+        }
+        match all.iter().position(|record| record.naming != own.naming) {
+            Some(rank) => Err(format!(
+                "{provider} addresses memory of this rank in another way than that of rank {rank}. Use one version of \
+                 libfabric on all hosts, or set GASNET_OFI_HMEM=0"
+            )),
+            None => Ok(()),
+        }
+    }
+
     fn provider(&self) -> String {
         let text = String::from_utf8_lossy(&self.provider);
         text.trim_end_matches('\0').to_owned()
@@ -75,29 +98,13 @@ impl Names {
         let mut padded = address.to_vec();
         padded.resize(length, 0);
         let bytes = (info.exchange)(&padded);
-        if let Some(rank) = all.iter().position(|record| record.address_bytes == 0) {
-            return Err(record::failed(rank));
-        }
-        let provider = first.provider();
-        if let Some(rank) = all.iter().position(|record| record.provider() != provider) {
-            return Err(format!(
-                "this rank uses the provider {provider}, but rank {rank} uses {}. Set GASNET_OFI_PROVIDER to one that \
-                 all hosts have",
-                all[rank].provider()
-            ));
-        }
-        match all.iter().position(|record| record.naming != first.naming) {
-            Some(rank) => Err(format!(
-                "{provider} addresses memory of this rank in another way than that of rank {rank}. Use one version of \
-                 libfabric on all hosts, or set GASNET_OFI_HMEM=0"
-            )),
-            None => Ok(Self {
-                bytes,
-                length,
-                alike: all.iter().all(|record| usize::from(record.address_bytes) == length),
-                atomics: all.iter().fold(u64::MAX, |common, record| common & record.atomics),
-            }),
-        }
+        BootRecord::agree(&all, info.rank)?;
+        Ok(Self {
+            bytes,
+            length,
+            alike: all.iter().all(|record| usize::from(record.address_bytes) == length),
+            atomics: all.iter().fold(u64::MAX, |common, record| common & record.atomics),
+        })
     }
 
     /// Inserts all into the address vector, and returns their numbers.
@@ -114,7 +121,6 @@ impl Names {
 mod tests {
     use super::*;
     use gasnet_conduit::conformance::start_info;
-    use gasnet_conduit::JobRank;
     use gasnet_conduit_util::record::Record;
 
     #[test]

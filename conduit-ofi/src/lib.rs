@@ -2,7 +2,7 @@
 //! chosen at run time.
 //!
 //! A process has one endpoint with one completion queue. Life of a packet: `send` takes credits of
-//! the peer ([`peers`]), writes header and packet ([`wire`]) on the stack or into a send buffer
+//! the peer ([`credits`]), writes header and packet ([`wire`]) on the stack or into a send buffer
 //! ([`operations`]), and passes it to the provider. The receiver's provider writes it into a buffer
 //! for many messages ([`receive`]), where a poll delivers it in place ([`progress`]).
 //!

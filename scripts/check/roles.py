@@ -39,6 +39,11 @@ def main():
         for module in sorted(named - there):
             print(f"roles: conduit-{conduit} has no {module}, which ARCHITECTURE.md names")
         failed |= there != named
+    for source in sorted(ROOT.glob("conduit-*/src")):
+        conduit = source.parent.name.removeprefix("conduit-")
+        if conduit not in table():
+            print(f"roles: ARCHITECTURE.md has no role for the files of conduit-{conduit}")
+            failed = True
     return int(failed)
 
 

@@ -75,6 +75,7 @@ RETIRED = [
     (r"so (many|much)", "a number with its name", NETWORKS),
     (r"attendants?", "connection thread", NETWORKS),
     (r"flights|landings?", "pending operations, rendezvous buffers", r"^conduit"),
+    (r"Flights?|Gates?", "pending operation, maybe-locked", NETWORKS),
     (r"outbox", "reply buffers", NETWORKS),
     (r"fates?", "peer state", r"^conduit"),
     (r"seal(s|ed)?", "checksum", r"^conduit-ibv"),
@@ -93,23 +94,29 @@ LINK = re.compile(r"https?://|\]\(|^\s*\[[^]]*\]:")
 DIRECTIVE = re.compile(r"shellcheck |noqa|clang-format|[A-Z]{2,}: |!/")
 
 
+def crate_of(path):
+    """The folder of a crate, or the top folder of another file."""
+    folder = re.match(r"(.+?)/(?:src|tests)/", path)
+    return folder[1] if folder else path.partition("/")[0]
+
+
 class Findings:
     """Lines that are too wide, retired words, and openings of comments."""
 
     def __init__(self, allowed):
         self.allowed = allowed
         self.wide, self.later, self.words = [], 0, []
-        # By top folder: comment lines, and comments that open badly.
+        # By crate: comment lines, and comments that open badly.
         self.comments = {}
 
     def comment(self, path, body, opens):
         """A line of a comment; whether it is the first."""
-        counts = self.comments.setdefault(path.partition("/")[0], [0, 0])
+        counts = self.comments.setdefault(crate_of(path), [0, 0])
         counts[0] += 1
         counts[1] += bool(opens and OPENING.match(body))
 
     def openings(self):
-        """The folders with too many comments that open badly."""
+        """The crates with too many comments that open badly."""
         for folder, (lines, bad) in sorted(self.comments.items()):
             if bad * 1000 > OPENINGS * max(lines, 1000):
                 yield f"{folder}: {bad} of {lines} comment lines open with What, Who, Which, Where or How many"
@@ -259,8 +266,8 @@ def selftest():
         return [line.split(":")[1] for line in findings.wide], [word for word, _ in findings.words]
 
     findings = Findings([])
-    source("a/b.rs", ["// Who", "// Which", "x", "/// Whether", "x", "// What"], findings, CODE)
-    assert findings.comments == {"a": [4, 2]}
+    source("a/b/src/c.rs", ["// Who", "// Which", "x", "/// Whether", "x", "// What"], findings, CODE)
+    assert findings.comments == {"a/b": [4, 2]}
     findings.comments = {"a": [1000, 20], "b": [1000, 21], "c": [100, 21]}
     assert [line[0] for line in findings.openings()] == ["b", "c"]
     wide, text = "x" * 121, "y " * 51

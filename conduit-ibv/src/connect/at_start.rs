@@ -8,6 +8,7 @@ use crate::fabric::Fabric;
 use crate::ffi::Errno;
 use crate::peers::Connection;
 use gasnet_conduit::{JobRank, StartInfo};
+use gasnet_conduit_util::record::all_can;
 use gasnet_sys::atomic::Ordering;
 
 impl PairMaker {
@@ -28,11 +29,7 @@ impl PairMaker {
             })
         });
         // A message to a queue pair that is not connected yet would be lost, and sent again late.
-        let all = (info.exchange)(&[u8::from(connected.is_ok())]);
-        connected?;
-        if let Some(rank) = all.iter().position(|ok| *ok == 0) {
-            return Err(format!("rank {rank} could not connect"));
-        }
+        all_can(info, connected)?;
         for connection in wanted.iter().filter_map(|peer| fabric.peers.connection(*peer)) {
             connection.is_established.store(true, Ordering::Release);
             fabric.arm_migration(connection);

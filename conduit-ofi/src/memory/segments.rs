@@ -6,6 +6,7 @@ use crate::rma::OneSided;
 use gasnet_conduit::{
     config, ConduitError, Device, Dmabuf, JobRank, LocalSegment, Registration, RemoteSegment, SegmentMemory, Segments,
 };
+use gasnet_conduit_util::record::bad_key;
 
 /// Most bytes of a long key, and of those that follow its base address.
 const RAW_KEY_BYTES: usize = 256;
@@ -95,14 +96,18 @@ impl Segments for OneSided {
     }
 
     fn learn(&self, peer: JobRank, memory: &SegmentMemory, key: &[u8]) -> Result<RemoteSegment, ConduitError> {
-        let wrong = |why: &str| ConduitError {
-            message: format!("The ofi conduit cannot use the key of a segment of rank {peer}: {why}."),
-        };
-        let (first, raw) = key.split_first_chunk().ok_or_else(|| wrong("it is too short"))?;
+        let (first, raw) = key.split_first_chunk().ok_or_else(|| ConduitError {
+            message: bad_key("ofi", peer),
+        })?;
         let mut key = u64::from_ne_bytes(*first);
         if self.demands(mr_mode::RAW) {
             let mapped = self.link.endpoint.map_key(key, &mut raw.to_vec());
-            key = mapped.map_err(|why| wrong(&format!("fi_mr_map_raw: {}", why.text())))?;
+            key = mapped.map_err(|why| ConduitError {
+                message: format!(
+                    "ofi: the key of a segment of rank {peer} is refused (fi_mr_map_raw: {}).",
+                    why.text()
+                ),
+            })?;
         }
         let base = if self.demands(mr_mode::VIRT_ADDR) {
             0

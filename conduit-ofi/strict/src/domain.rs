@@ -237,7 +237,7 @@ unsafe extern "C" fn close_av(fid: *mut ffi::fid) -> c_int {
     real!(&raw mut (*av.real).fid, ops.close())
 }
 
-/// What makes the user's addresses of the provider's: any numbers, as with `FI_AV_MAP`.
+/// Mapping of the provider's addresses to the user's: any numbers, as with `FI_AV_MAP`.
 pub const ADDRESS_MASK: u64 = 0xa5a5_0000_5a5a_0000;
 
 unsafe extern "C" fn insert(

@@ -139,7 +139,7 @@ struct Call<'a> {
     flags: u64,
 }
 
-/// What the provider gets instead of what the user passed. There are no descriptors.
+/// Buffers for the provider in place of the user's. There are no descriptors.
 struct Ready {
     ep: *mut ffi::fid_ep,
     context: *mut c_void,

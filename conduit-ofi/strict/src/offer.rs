@@ -1,4 +1,4 @@
-//! What the user is offered: the records of `fi_getinfo`, edited as the plan says.
+//! Records of `fi_getinfo` for the user, edited as the plan says.
 
 use crate::plan::{Plan, AV_MAP, SCALABLE, THREAD_DOMAIN, UNKNOWN};
 use crate::{ffi, Real};
@@ -14,7 +14,7 @@ const OLD_MR_MODES: [c_int; 2] = [1, 2];
 /// The provider that stands for others.
 const UNDERNEATH: &str = "tcp;ofi_rxm";
 
-/// What an edited record was made from. Records lead to it by a field that users leave alone, and
+/// Origin of an edited record. Records lead to it by a field that users leave alone, and
 /// it lives as long as the process.
 pub struct Offer {
     pub plan: Plan,

@@ -1,5 +1,6 @@
-//! What unauthenticated peers make a provider report: lengths and flags from the headers of their
-//! messages, messages that break off, and errors of no operation. Also what a corrupted rank sends.
+//! Reports of a provider that unauthenticated peers cause: lengths and flags from the headers of
+//! their messages, messages that break off, and errors of no operation. Also what a corrupted rank
+//! sends.
 
 use crate::ends::{BROKEN, FORGED, SHORT};
 use crate::ffi;

@@ -83,7 +83,7 @@ const FLAGS: &[(&str, u64)] = &[
     ("inject", ffi::FI_INJECT as u64),
 ];
 
-/// What an operation is.
+/// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `fi_send`, `fi_inject`.
@@ -128,7 +128,7 @@ pub enum Minimum {
 /// Names of [`Minimum`].
 const MINIMUMS: [(&str, Minimum); 2] = [("early", Minimum::Early), ("late", Minimum::Late)];
 
-/// How a receive buffer for many messages ends, after its messages.
+/// End of a receive buffer for many messages, after its messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum End {
     /// As the provider underneath has it.
@@ -158,7 +158,7 @@ const ENDS: [(&str, End); 6] = [
     ("truncated", End::Truncated),
 ];
 
-/// What an error names that concerns no operation of the user.
+/// Subject of an error that concerns no operation of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stray {
     /// Nothing.
@@ -170,10 +170,10 @@ pub enum Stray {
 /// Names of [`Stray`].
 const STRAYS: [(&str, Stray); 2] = [("none", Stray::None), ("foreign", Stray::Foreign)];
 
-/// How many kinds there are.
+/// Number of kinds.
 pub const KIND_COUNT: usize = KINDS.len();
 
-/// Which operation it is: of this kind, counted from 1 in each domain.
+/// An operation: of this kind, counted from 1 in each domain.
 pub type Fault = (Kind, u64);
 
 /// A plan. Everything absent is as the provider has it.
@@ -185,7 +185,7 @@ pub struct Plan {
     pub version: Option<u32>,
     /// When the minimum of receive buffers is set.
     pub minimum: Minimum,
-    /// How receive buffers end.
+    /// End of receive buffers.
     pub end: End,
     /// Bytes that each message takes in such a buffer beside its own, which are rounded up. Nobody
     /// checks that both fit.
@@ -194,9 +194,9 @@ pub struct Plan {
     pub cut: Option<u64>,
     /// Bytes of the record of an error, if they are more than in 1.17.
     pub record: usize,
-    /// What the provider lacks.
+    /// Abilities that the provider lacks.
     pub lacks: u64,
-    /// What it demands.
+    /// Demands of the provider.
     pub demands: u64,
     /// Most bytes of an injected message.
     pub inject: Option<usize>,

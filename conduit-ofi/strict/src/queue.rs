@@ -32,7 +32,7 @@ pub struct Queue {
     text: AtomicPtr<c_char>,
 }
 
-/// What the user has not read yet. Contexts are the user's.
+/// Entries that the user has not read yet. Contexts are the user's.
 #[derive(Default)]
 struct Pending {
     completions: Vec<ffi::fi_cq_data_entry>,
@@ -158,7 +158,7 @@ unsafe fn users(context: *mut c_void) -> *mut c_void {
     }
 }
 
-/// Where the buffer of an operation of the provider ends.
+/// End of the buffer of an operation of the provider.
 unsafe fn full(context: *mut c_void) -> usize {
     let buffer = context.cast::<Op>().as_ref().and_then(|op| op.buffers.first());
     buffer.map_or(0, |buffer| buffer.address + buffer.bytes)

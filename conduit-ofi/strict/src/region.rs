@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// What the raw keys of this library end with.
+/// Last bytes of the raw keys of this library.
 const MARK: u64 = 0x7075_6e69_7368_6564;
 
 /// A region. `FI_MR_ENDPOINT`: the provider underneath registers it when it is enabled, so that no
@@ -40,7 +40,7 @@ impl Region {
         base <= address && address + bytes <= base + self.bytes
     }
 
-    /// Where the provider underneath finds it.
+    /// Its address for the provider underneath.
     fn contents(&self) -> usize {
         self.base + if self.on_device { self.bytes } else { 0 }
     }

@@ -1,4 +1,4 @@
-//! What a domain knows of its user: operations under way and the memory that is the provider's
+//! State of a domain's user: operations under way and the memory that is the provider's
 //! until they complete, addresses, keys and regions; and the random numbers.
 
 use crate::ffi;
@@ -13,7 +13,7 @@ use std::hash::{DefaultHasher, Hasher};
 pub struct Buffer {
     pub address: usize,
     pub bytes: usize,
-    /// What the user passed: a region of ours, where local memory must be registered.
+    /// Descriptor of the user: a region of ours, where local memory must be registered.
     pub descriptor: *mut c_void,
     /// The access that it needs.
     pub access: u32,
@@ -40,7 +40,7 @@ pub struct Op {
     pub before: Vec<u8>,
     /// Of the bytes of a source that must not change; 0 if they may.
     sum: u64,
-    /// What the user's context is overwritten with.
+    /// Pattern that overwrites the user's context.
     poison: u64,
 }
 
@@ -83,7 +83,7 @@ impl Op {
     }
 }
 
-/// What a domain knows.
+/// State of a domain.
 #[derive(Default)]
 pub struct State {
     random: u64,
