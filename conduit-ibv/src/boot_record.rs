@@ -241,7 +241,7 @@ mod tests {
         for (change, word) in [
             (
                 &(|other: &mut BootRecord| other.paths = 0) as &dyn Fn(&mut BootRecord),
-                "no HCA",
+                "rank 2 failed to start",
             ),
             (&|other| other.link = Link::InfiniBand, "rank 2 is on InfiniBand"),
             (&|other| other.link = Link::Roce(1), "RoCE v1"),
