@@ -19,97 +19,13 @@ impl Driver<'_> {
     /// before it was complete.
     fn operation(&mut self, kind: &str, number: usize, target: &Target) -> bool {
         let (name, bytes) = kind.split_once(':').unwrap_or((kind, "0"));
-        let (bytes, before) = (bytes.parse().unwrap(), self.done);
-        let (byte, cookie) = (number as u8 + 1, Cookie::new(1));
-        // SAFETY: the segment of rank 1, which nothing else accesses now.
-        let there = || unsafe { std::slice::from_raw_parts_mut(target.memory.address as *mut u8, bytes) };
+        let bytes = bytes.parse().unwrap();
         match name {
-            "put" => {
-                let source = vec![byte; bytes];
-                let start = |rank: &mut Self| {
-                    let started = put(rank.network, target.memory, &source, SourceUse::Now, cookie);
-                    started != Err(Busy)
-                };
-                let is_done = self.wait(kind, start) && self.wait(kind, |rank| rank.done > before);
-                assert!(!is_done || there() == source, "put {number} has altered its data");
-                keep(source, is_done);
-                is_done
-            }
-            // A put from the segment of rank 0, which is overwritten as soon as it may be.
-            "own" => {
-                let from = self.own.unwrap();
-                // SAFETY: the segment, which nothing else accesses when the source is free.
-                let source = || unsafe { std::slice::from_raw_parts_mut(from.address as *mut u8, bytes) };
-                source().fill(byte);
-                let sources = self.sources;
-                let own_put = Put {
-                    to: target.memory,
-                    from,
-                    bytes,
-                    source: SourceUse::Now,
-                    cookie,
-                };
-                let start = |rank: &mut Self| match rank.network.abilities().rma.unwrap().put(&own_put) {
-                    Err(Busy) => false,
-                    Ok(local) => {
-                        rank.sources += usize::from(local == LocalCompletion::AtReturn);
-                        true
-                    }
-                };
-                let is_free = self.wait(kind, start) && self.wait(kind, |rank| rank.sources > sources);
-                if is_free {
-                    source().fill(0);
-                }
-                let is_done = is_free && self.wait(kind, |rank| rank.done > before);
-                assert!(
-                    !is_done || *there() == vec![byte; bytes],
-                    "put {number} has altered its data"
-                );
-                is_done
-            }
-            "get" => {
-                there().fill(byte);
-                let mut destination = vec![0; bytes];
-                let start = |rank: &mut Self| get(rank.network, target.memory, &mut destination, cookie) != Err(Busy);
-                let is_done = self.wait(kind, start) && self.wait(kind, |rank| rank.done > before);
-                assert!(!is_done || there() == destination, "get {number} has altered its data");
-                keep(destination, is_done);
-                is_done
-            }
-            // A get into the segment of rank 0, at an odd address.
-            "fetch" => {
-                there().fill(byte);
-                let mut to = self.own.unwrap();
-                to.address += 1;
-                // SAFETY: the segment, which nothing else accesses when the get is done.
-                let found = || unsafe { std::slice::from_raw_parts_mut(to.address as *mut u8, bytes) };
-                found().fill(0);
-                let own_get = Get {
-                    from: target.memory,
-                    to,
-                    bytes,
-                    cookie,
-                };
-                let start = |rank: &mut Self| rank.network.abilities().rma.unwrap().get(&own_get) != Err(Busy);
-                let is_done = self.wait(kind, start) && self.wait(kind, |rank| rank.done > before);
-                assert!(!is_done || found() == there(), "get {number} has altered its data");
-                is_done
-            }
-            "add" => {
-                let old = Box::leak(Box::new(u64::MAX));
-                let add = Atomic {
-                    target: target.counter,
-                    dt: codes::U64,
-                    op: codes::fetch(codes::ADD),
-                    operands: [1, 0],
-                    fetched: (&raw mut *old).cast(),
-                    cookie,
-                };
-                let start = |rank: &mut Self| rank.network.abilities().atomics.unwrap().atomic(&add) != Err(Busy);
-                let is_done = self.wait(kind, start) && self.wait(kind, |rank| rank.done > before);
-                assert!(!is_done || *old == number as u64, "add {number} has found {old}");
-                is_done
-            }
+            "put" => self.put(kind, number, target, bytes),
+            "own" => self.put_own(kind, number, target, bytes),
+            "get" => self.get(kind, number, target, bytes),
+            "fetch" => self.get_own(kind, number, target, bytes),
+            "add" => self.add(kind, number, target),
             "send" | "ask" => {
                 let packet = [number as u8; 300];
                 let send = |rank: &mut Self| rank.network.send(JobRank(1), Class::Request, &[&packet]) != Err(Busy);
@@ -123,6 +39,113 @@ impl Driver<'_> {
             }
             _ => panic!("there is no operation {name}"),
         }
+    }
+
+    /// Puts from memory outside segments.
+    fn put(&mut self, kind: &str, number: usize, target: &Target, bytes: usize) -> bool {
+        let (byte, before, cookie) = (number as u8 + 1, self.done, Cookie::new(1));
+        // SAFETY: the segment of rank 1, which nothing else accesses now.
+        let there = || unsafe { std::slice::from_raw_parts_mut(target.memory.address as *mut u8, bytes) };
+        let source = vec![byte; bytes];
+        let start = |rank: &mut Self| {
+            let started = put(rank.network, target.memory, &source, SourceUse::Now, cookie);
+            started != Err(Busy)
+        };
+        let is_done = self.wait(kind, start) && self.wait(kind, |rank| rank.done > before);
+        assert!(!is_done || there() == source, "put {number} has altered its data");
+        keep(source, is_done);
+        is_done
+    }
+
+    /// Puts from the segment of rank 0, which is overwritten as soon as it may be.
+    fn put_own(&mut self, kind: &str, number: usize, target: &Target, bytes: usize) -> bool {
+        let (byte, before, cookie) = (number as u8 + 1, self.done, Cookie::new(1));
+        // SAFETY: the segment of rank 1, which nothing else accesses now.
+        let there = || unsafe { std::slice::from_raw_parts_mut(target.memory.address as *mut u8, bytes) };
+        let from = self.own.unwrap();
+        // SAFETY: the segment, which nothing else accesses when the source is free.
+        let source = || unsafe { std::slice::from_raw_parts_mut(from.address as *mut u8, bytes) };
+        source().fill(byte);
+        let sources = self.sources;
+        let own_put = Put {
+            to: target.memory,
+            from,
+            bytes,
+            source: SourceUse::Now,
+            cookie,
+        };
+        let start = |rank: &mut Self| match rank.network.abilities().rma.unwrap().put(&own_put) {
+            Err(Busy) => false,
+            Ok(local) => {
+                rank.sources += usize::from(local == LocalCompletion::AtReturn);
+                true
+            }
+        };
+        let is_free = self.wait(kind, start) && self.wait(kind, |rank| rank.sources > sources);
+        if is_free {
+            source().fill(0);
+        }
+        let is_done = is_free && self.wait(kind, |rank| rank.done > before);
+        assert!(
+            !is_done || *there() == vec![byte; bytes],
+            "put {number} has altered its data"
+        );
+        is_done
+    }
+
+    /// Gets into memory outside segments.
+    fn get(&mut self, kind: &str, number: usize, target: &Target, bytes: usize) -> bool {
+        let (byte, before, cookie) = (number as u8 + 1, self.done, Cookie::new(1));
+        // SAFETY: the segment of rank 1, which nothing else accesses now.
+        let there = || unsafe { std::slice::from_raw_parts_mut(target.memory.address as *mut u8, bytes) };
+        there().fill(byte);
+        let mut destination = vec![0; bytes];
+        let start = |rank: &mut Self| get(rank.network, target.memory, &mut destination, cookie) != Err(Busy);
+        let is_done = self.wait(kind, start) && self.wait(kind, |rank| rank.done > before);
+        assert!(!is_done || there() == destination, "get {number} has altered its data");
+        keep(destination, is_done);
+        is_done
+    }
+
+    /// Gets into the segment of rank 0, at an odd address.
+    fn get_own(&mut self, kind: &str, number: usize, target: &Target, bytes: usize) -> bool {
+        let (byte, before, cookie) = (number as u8 + 1, self.done, Cookie::new(1));
+        // SAFETY: the segment of rank 1, which nothing else accesses now.
+        let there = || unsafe { std::slice::from_raw_parts_mut(target.memory.address as *mut u8, bytes) };
+        there().fill(byte);
+        let mut to = self.own.unwrap();
+        to.address += 1;
+        // SAFETY: the segment, which nothing else accesses when the get is done.
+        let found = || unsafe { std::slice::from_raw_parts_mut(to.address as *mut u8, bytes) };
+        found().fill(0);
+        let own_get = Get {
+            from: target.memory,
+            to,
+            bytes,
+            cookie,
+        };
+        let start = |rank: &mut Self| rank.network.abilities().rma.unwrap().get(&own_get) != Err(Busy);
+        let is_done = self.wait(kind, start) && self.wait(kind, |rank| rank.done > before);
+        assert!(!is_done || found() == there(), "get {number} has altered its data");
+        is_done
+    }
+
+    /// Adds by the NIC.
+    fn add(&mut self, kind: &str, number: usize, target: &Target) -> bool {
+        let (before, cookie) = (self.done, Cookie::new(1));
+        let old = Box::leak(Box::new(u64::MAX));
+        let add = Atomic {
+            target: target.counter,
+            dt: codes::U64,
+            op: codes::fetch(codes::ADD),
+            operands: [1, 0],
+            fetched: (&raw mut *old).cast(),
+            cookie,
+        };
+        let start = |rank: &mut Self| rank.network.abilities().atomics.unwrap().atomic(&add) != Err(Busy);
+        let is_done = self.wait(kind, start) && self.wait(kind, |rank| rank.done > before);
+        assert!(!is_done || *old == number as u64, "add {number} has found {old}");
+        is_done
     }
 }
 
