@@ -86,14 +86,14 @@ fn run(info: &StartInfo<'_>) -> Result<Net, String> {
     let job = Job { info, settings, all };
     let (messages, max_bytes) = job.messages(opened, xrc)?;
     post_first(&messages.fabric)?;
-    let connects_later = lacks_datagrams.is_none();
+    let has_datagrams = lacks_datagrams.is_none();
     let kinds = job.all.iter().map(|record| record.connects);
-    let kinds: Vec<Kind> = if connects_later {
+    let kinds: Vec<Kind> = if has_datagrams {
         kinds.collect()
     } else {
         kinds.map(Kind::without_datagrams).collect()
     };
-    let all_connected = connect(info, &messages, connects_later, || policy.peers(info, &kinds))?;
+    let all_connected = connect(info, &messages, has_datagrams, || policy.peers(info, &kinds))?;
     let inbox = Inbox::new(if wake.is_some() { 0 } else { job.settings.rings });
     let has_several_hcas = BootRecord::some_host_has_several_hcas(&job.all, info.place_of);
     let mut operations = Operations::new(messages, &job.settings, has_several_hcas, info.host.len());
@@ -210,10 +210,10 @@ fn post_first(fabric: &Fabric) -> Result<(), String> {
 fn connect(
     info: &StartInfo<'_>,
     messages: &Messages,
-    connects_later: bool,
+    has_datagrams: bool,
     wanted: impl Fn() -> Option<Vec<JobRank>>,
 ) -> Result<bool, String> {
-    if info.leaders.len() == 1 && connects_later {
+    if info.leaders.len() == 1 && has_datagrams {
         return Ok(false);
     }
     // Neighbours, too: atomics and puts of device memory reach them through the HCA.

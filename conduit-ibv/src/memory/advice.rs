@@ -7,7 +7,7 @@ use crate::memory::limits::lockable;
 /// Why memory cannot be registered or locked, and what to do if a limit is the reason.
 pub fn advised(why: Errno) -> String {
     match (why, lockable()) {
-        // Where nothing may be locked, the kernel reports another error (torvalds/linux@0446cad:
+        // The kernel has another error where nothing may be locked (torvalds/linux@0446cad:
         // drivers/infiniband/core/umem.c).
         (Errno::NO_MEMORY, Some(limit)) | (Errno(libc::EPERM), Some(limit @ 0)) => {
             let limit = limit >> 10;

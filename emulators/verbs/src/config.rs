@@ -45,7 +45,7 @@ pub struct Failing {
     pub errno: i32,
 }
 
-/// What single devices may lack.
+/// An ability that single devices may lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ability {
     Atomics,
@@ -159,7 +159,7 @@ emulator_common::words! {
         pub srd: bool = false, "srd" => yes;
         /// Whether RoCE ports have GIDs of version 1.
         pub roce_v1: bool = true, "no-v1" => no;
-        /// What single devices lack.
+        /// Abilities that single devices lack.
         pub lacks: Vec<(u32, Vec<Ability>)> = Vec::new(), "lacks" += |text| device_and(text, abilities);
         /// Devices that fail, and when.
         pub device_fatal: Vec<(u32, Duration)> = Vec::new(), "device-fatal" += |text| device_and(text, ms);
