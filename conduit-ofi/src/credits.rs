@@ -125,7 +125,7 @@ impl Peers {
     }
 
     /// Counts a request of the peer that waits for its delivery or its put, until
-    /// [`PeerCredits::release`]. False if the peer has sent more than its credits allow.
+    /// its release. False if the peer has sent more than its credits allow.
     pub fn hold(&self, rank: JobRank, units: u32) -> bool {
         self.limits.hold(self.credits(rank), units)
     }
@@ -136,7 +136,7 @@ impl Peers {
         self.limits.note_owed(rank, self.credits(rank));
     }
 
-    /// Whether a poll should call [`Peers::take_owing`] and [`PeerStates::report`].
+    /// Whether a poll should call [`Peers::take_owing`] and report lost peers.
     #[inline]
     pub fn has_work(&self) -> bool {
         self.states.has_losses() || self.limits.has_owing()
