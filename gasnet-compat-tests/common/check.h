@@ -113,8 +113,8 @@ static void test_start_watchdog(void) {
     alarm(seconds > 0 ? (unsigned)seconds : 55U);
 }
 
-/* Whether an aligned word that the network writes appears at once. Emulators copy through the kernel,
- * which copies less than eight bytes one by one. */
+/* Whether an aligned word that the network writes appears at once. Emulators copy through the
+ * kernel, which copies less than eight bytes one by one. */
 static inline int word_is_whole(size_t bytes) {
     return bytes == 1 || bytes == 8 || !(getenv("EMU_VERBS") || getenv("EMU_UGNI") || getenv("EMU_ELAN"));
 }

@@ -1,6 +1,6 @@
-//! Copies between this process and another by the kernel, or within this process by the CPU. Aligned
-//! words of 8 bytes appear at once; those of 2 and 4 bytes only within this process, since the kernel
-//! copies them byte by byte (arch/x86/lib/copy_user_64.S, unless the CPU has FSRM).
+//! Copies between this process and another by the kernel, or within this process by the CPU.
+//! Aligned words of 8 bytes appear at once; those of 2 and 4 bytes only within this process, since
+//! the kernel copies them byte by byte (arch/x86/lib/copy_user_64.S, unless the CPU has FSRM).
 
 use std::io::Error;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Release};
