@@ -304,6 +304,15 @@ impl Op {
         left == 0
     }
 
+    /// Whether nothing is outstanding: what all events that name this wait for.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.pending
+            .iter()
+            .fold(0, |left, word| left | word.load(Ordering::Acquire))
+            == 0
+    }
+
     /// Records the team of this collective, for [`is_open`]. Debug flavour.
     pub fn belongs_to(&self, team: u32) {
         self.state.store(IN_USE | team << 1, Ordering::Relaxed);
@@ -371,8 +380,10 @@ impl Event {
         if self.is_invalid() {
             return true;
         }
-        let leaf = self.0 & LEAF_MASK;
-        self.op().is_done(if leaf == 0 { ALL } else { leaf })
+        match self.0 & LEAF_MASK {
+            0 => self.op().is_over(),
+            leaf => self.op().is_done(leaf),
+        }
     }
 
     /// The leaf of this root for the `GEX_EC_*` bits in `mask`.
@@ -400,7 +411,7 @@ pub fn is_open(team: u32) -> bool {
 
 /// Whether a collective over the team with number `team` is not complete. Debug flavour.
 pub fn is_under_way(team: u32) -> bool {
-    collectives_of(team).any(|op| !op.is_done(ALL))
+    collectives_of(team).any(|op| !op.is_over())
 }
 
 fn collectives_of(team: u32) -> impl Iterator<Item = &'static Op> {
@@ -504,7 +515,7 @@ impl FreeList {
 
     /// No thread will sync `op`: it is recycled when nothing is outstanding.
     pub fn orphan(&mut self, op: &'static Op) {
-        if op.is_done(ALL) {
+        if op.is_over() {
             self.put(op);
         } else {
             lock(&TABLE.orphans).push(op.index);
@@ -531,7 +542,7 @@ fn reclaim_orphans() {
     }
     let mut spare = lock(&TABLE.spare);
     orphans.retain(|&index| {
-        let done = op_at(index).is_done(ALL);
+        let done = op_at(index).is_over();
         if done {
             spare.push(index);
         }

@@ -143,48 +143,43 @@ fn kind_nbi(lc_opt: LcOpt) -> OpKind {
     }
 }
 
-/// Evaluates `$call`, and records it unless it did nothing. Has two copies of `$call`, so that the
-/// one that is not recorded costs nothing more: a put to a neighbour takes a few nanoseconds.
-macro_rules! record_unless {
-    ($kind:expr, $access:expr, $refused:expr, $call:expr) => {
-        if trace::wants($kind.category()) {
-            call_and_record($kind, $access, || $call, $refused)
-        } else {
-            $call
-        }
-    };
-}
-
 #[allow(clippy::trivially_copy_pass_by_ref)] // has the type of `Result::is_err`
 fn is_no_op(result: &c_int) -> bool {
     *result == NO_OP
 }
 
-#[cold]
-#[inline(never)]
-fn call_and_record<T>(
-    kind: EventKind,
-    access: &Access,
-    call: impl FnOnce() -> T,
-    refused: impl FnOnce(&T) -> bool,
-) -> T {
-    let began = trace::monotonic_ns();
+/// Runs `call`, and records it if that is wanted, unless it was refused.
+#[inline(always)]
+fn recorded<T>(kind: EventKind, access: &Access, call: impl FnOnce() -> T, refused: impl FnOnce(&T) -> bool) -> T {
+    // Time is never 0.
+    let began = if trace::wants(kind.category()) {
+        trace::monotonic_ns()
+    } else {
+        0
+    };
     let result = call();
-    if !refused(&result) {
-        trace::record(
-            &trace::TraceEvent::new(kind, began)
-                .to(access.peer.rank, access.bytes)
-                .until_now()
-                .with_details(format_args!(
-                    " ep={} remote={:#x} local={:p}",
-                    access.peer.ep, access.remote, access.local
-                )),
-        );
+    if began != 0 && !refused(&result) {
+        record(kind, access, began);
     }
     result
 }
 
+#[cold]
+#[inline(never)]
+fn record(kind: EventKind, access: &Access, began: u64) {
+    trace::record(
+        &trace::TraceEvent::new(kind, began)
+            .to(access.peer.rank, access.bytes)
+            .until_now()
+            .with_details(format_args!(
+                " ep={} remote={:#x} local={:p}",
+                access.peer.ep, access.remote, access.local
+            )),
+    );
+}
+
 /// Runs `start` with a new Op, and returns the Op if it is still outstanding.
+#[inline(always)]
 fn explicit(
     thread: &Thread,
     start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Result<Started, Busy>,
@@ -220,15 +215,15 @@ pub(super) fn with_root(start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> R
     }
 }
 
+#[inline(always)]
 pub(super) fn blocking(start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Result<Started, Busy>) -> c_int {
     let thread = thread::current();
     match explicit(thread, start) {
         Err(Busy) => NO_OP,
         Ok(None) => 0,
         Ok(Some(op)) => {
-            let event = op.event();
-            wait::until(Reason::Event(event), || event.is_done());
-            event.consume(&mut thread.free.borrow_mut());
+            wait::until(Reason::Event(op.event()), || op.is_over());
+            thread.free.borrow_mut().put(op);
             0
         }
     }
@@ -241,7 +236,7 @@ fn until_done(
     access: &Access,
     start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Result<Started, Busy>,
 ) -> c_int {
-    record_unless!(kind, access, is_no_op, blocking(start))
+    recorded(kind, access, || blocking(start), is_no_op)
 }
 
 /// Runs `start` with a root event.
@@ -251,14 +246,14 @@ fn nb(
     access: &Access,
     start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Result<Started, Busy>,
 ) -> Event {
-    record_unless!(kind, access, |event| *event == Event::NO_OP, with_root(start))
+    recorded(kind, access, || with_root(start), |event| *event == Event::NO_OP)
 }
 
 /// Runs `start` in the implicit set.
 #[inline(always)]
 fn nbi(kind: EventKind, access: &Access, start: impl FnOnce(fn() -> &'static Op) -> Result<Started, Busy>) -> c_int {
     let op = || thread::current().implicit();
-    c_int::from(record_unless!(kind, access, Result::is_err, start(op)).is_err())
+    c_int::from(recorded(kind, access, || start(op), Result::is_err).is_err())
 }
 
 /// Writes the local-completion event of the put with this `root`, if the client wants one.

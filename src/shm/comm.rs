@@ -223,16 +223,29 @@ impl Comm {
     }
 
     /// Takes records from all neighbours, a bounded number from each. Returns how many.
-    #[inline]
+    #[inline(always)]
     pub fn poll(&self, scope: PollScope, sink: &mut impl Sink) -> usize {
-        let mut count = self.poll_class(Class::Reply, sink);
-        if scope == PollScope::All {
+        let mut count = 0;
+        if self.has_records(Class::Reply) {
+            count += self.poll_class(Class::Reply, sink);
+        }
+        if scope == PollScope::All && self.has_records(Class::Request) {
             count += self.poll_class(Class::Request, sink);
         }
         count
     }
 
-    #[inline]
+    /// Whether there seem to be records.
+    #[inline(always)]
+    fn has_records(&self, class: Class) -> bool {
+        if self.scans() {
+            return self.peeks[class_index(class)].iter().any(RingPeek::has_record);
+        }
+        (0..self.memory.layout().pending_words())
+            .any(|word| self.memory.pending_mask(self.me, class, word).load(Ordering::Relaxed) != 0)
+    }
+
+    #[inline(never)]
     fn poll_class(&self, class: Class, sink: &mut impl Sink) -> usize {
         if self.scans() {
             let mut count = 0;

@@ -45,13 +45,16 @@ impl TableShape {
 pub struct SegmentTable {
     words: &'static [AtomicU64],
     shape: TableShape,
+    /// Words of an entry.
+    stride: usize,
 }
 
 impl SegmentTable {
+    /// The words of an entry, and of those after it.
     #[inline]
-    fn words_of(&self, rank: usize) -> Option<&'static [AtomicU64]> {
-        let stride = self.shape.stride();
-        self.words.get(rank.checked_mul(stride)?..)?.get(..stride)
+    fn words_from(&self, rank: usize) -> Option<&'static [AtomicU64]> {
+        // A rank has 32 bits, so this does not overflow.
+        self.words.get(rank * self.stride..)
     }
 
     /// Ranks in the job.
@@ -62,14 +65,17 @@ impl SegmentTable {
     /// Base and length of the segment of `rank`. None if there is no such rank.
     #[inline]
     pub fn bounds(&self, rank: usize) -> Option<(usize, usize)> {
-        let words = self.words_of(rank)?;
-        let word = |i: usize| words[i].load(Ordering::Relaxed) as usize;
-        Some((word(0), word(1)))
+        let [base, bytes, ..] = self.words_from(rank)? else {
+            return None;
+        };
+        let word = |word: &AtomicU64| word.load(Ordering::Relaxed) as usize;
+        Some((word(base), word(bytes)))
     }
 
     /// The key of the segment of `rank`.
     pub fn key(&self, rank: usize) -> Vec<u8> {
-        let Some([_, _, length, key @ ..]) = self.words_of(rank) else {
+        let words = self.words_from(rank).and_then(|words| words.get(..self.stride));
+        let Some([_, _, length, key @ ..]) = words else {
             return Vec::new();
         };
         let bytes = key.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes());
@@ -79,7 +85,9 @@ impl SegmentTable {
 
     /// Writes the entry of `rank`.
     pub fn write(&self, rank: usize, base: usize, bytes: usize, key: &[u8]) {
-        let Some(words) = self.words_of(rank) else { return };
+        let Some(words) = self.words_from(rank).and_then(|words| words.get(..self.stride)) else {
+            return;
+        };
         let head = [base as u64, bytes as u64, key.len() as u64];
         let tail = key.chunks(8).map(|part| {
             let mut word = [0; 8];
@@ -122,7 +130,8 @@ pub fn map(fd: i32, sizes: &[usize], shape: TableShape, wanted: Option<usize>) -
     // SAFETY: the object, which is never unmapped, has these words at a page's start. They are
     // accessed as atomics only.
     let words = unsafe { std::slice::from_raw_parts(table, shape.bytes() / size_of::<u64>()) };
-    let table = SegmentTable { words, shape };
+    let stride = shape.stride();
+    let table = SegmentTable { words, shape, stride };
     Ok(Mapping { base, offsets, table })
 }
 
@@ -145,6 +154,7 @@ mod tests {
             let table = SegmentTable {
                 words: words.leak(),
                 shape,
+                stride: shape.stride(),
             };
             let key = |rank: usize| vec![rank as u8; key_bytes.saturating_sub(rank)];
             for rank in 0..3 {

@@ -205,8 +205,15 @@ impl Waiter {
     }
 
     /// Ends the wait.
-    #[inline]
+    #[inline(always)]
     pub fn done(&self) {
+        if self.began != 0 || stall::is_watching() {
+            self.note_progress();
+        }
+    }
+
+    #[cold]
+    fn note_progress(&self) {
         if stall::is_watching() {
             thread::current().watch.progress();
         }
