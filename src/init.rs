@@ -33,7 +33,7 @@ use crate::{ad, coll, progress, vis};
 use gasnet_conduit::config::{self, Config};
 use gasnet_conduit::{
     Abilities, Class, Completion, Conduit, ConduitError, Cookie, JobRank, Network, NoNetwork, Place, PollScope, Reach,
-    Segments, StartInfo, Stop, Upcalls,
+    Rma, Segments, StartInfo, Stop, Upcalls,
 };
 use gasnet_job::{self as job, Count, Job, Library, Nbrhd, StartOptions};
 use gasnet_sys::mem::{self, AnonMemory};
@@ -222,6 +222,7 @@ fn make_runtime(job: &'static Job, comm: Comm, net: &JobNetwork, segments: Confi
         oversubscribed,
         network,
         abilities,
+        small_put: abilities.rma.map_or(0, Rma::small_put),
         conduit: conduit.identity(),
         conduit_name: CString::new(conduit.identity().name).unwrap_or_default(),
         conduit_limits: conduit.limits(),

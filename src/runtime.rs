@@ -61,6 +61,8 @@ pub struct Runtime {
     pub network: &'static dyn Network,
     /// Its abilities, as far as the job uses them.
     pub abilities: Abilities<'static>,
+    /// Most bytes of [`gasnet_conduit::Rma::put_small`].
+    pub small_put: usize,
     /// Its conduit.
     pub conduit: Identity,
     /// The conduit's name, as C reads it.

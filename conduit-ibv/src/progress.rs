@@ -112,8 +112,12 @@ impl Progress {
             events: Batch::new(),
             sent: 0,
         };
+        let mut reported = 0;
         for completion in completions {
-            fabric.take(rail, completion, &mut polled);
+            fabric.take(rail, completion, &mut polled, |cookie, part| {
+                upcalls.done(cookie, part);
+                reported += 1;
+            });
         }
         drop(reader);
         if polled.sent > 0 {
@@ -126,7 +130,7 @@ impl Progress {
             scope,
             upcalls,
         };
-        poll.handle(rail, &mut polled.events)
+        reported + poll.handle(rail, &mut polled.events)
     }
 
     /// Now and then looks at what is rare.

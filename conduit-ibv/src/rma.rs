@@ -19,7 +19,7 @@ use crate::route::Route;
 use crate::send::Messages;
 use crate::settings::Settings;
 use crate::transfers::{Extent, Stripes, Transfer};
-use gasnet_conduit::{Busy, Completion, Get, LocalCompletion, Put, Rma, SourceUse};
+use gasnet_conduit::{Busy, Completion, Cookie, Get, LocalCompletion, Put, RemoteMemory, Rma, SourceUse};
 use gasnet_conduit_util::pending_queue::PendingQueue;
 use gasnet_conduit_util::report::Report;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -271,6 +271,30 @@ impl Rma for Operations {
         let report = Report::Part(put.cookie, Completion::Both);
         self.begin(Transfer::new(extent_of(put), queue.path, report));
         Ok(LocalCompletion::Later)
+    }
+
+    fn small_put(&self) -> usize {
+        if self.is_fenced {
+            return 0;
+        }
+        self.fabric().inline.min(self.stripes.put)
+    }
+
+    fn put_small(&self, to: RemoteMemory, from: *const u8, bytes: usize, cookie: Cookie) -> Result<Option<()>, Busy> {
+        let connection = self.messages.reach(to.peer)?.ok_or(Busy)?;
+        let (queue, fabric) = (connection.queue(bytes), self.fabric());
+        let Some(remote) = fabric.remote(&to, bytes, queue.path) else {
+            return Ok(None);
+        };
+        let source = Local {
+            address: from as usize,
+            bytes,
+            lkey: 0,
+        };
+        let mut work = Work::write(&source, remote);
+        work.inline();
+        let done = CompletionAction::Put(cookie, Completion::Remote);
+        fabric.post(queue, work, done).map(Some)
     }
 
     fn get(&self, get: &Get) -> Result<(), Busy> {

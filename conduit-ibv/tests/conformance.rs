@@ -44,6 +44,14 @@ mod operations {
     }
 }
 
+mod small {
+    use super::{faulty, plain};
+    gasnet_conduit::small_put_conformance_tests! {
+        over_verbs: plain;
+        over_faulty_verbs: faulty;
+    }
+}
+
 mod notification {
     use super::plain;
     gasnet_conduit::notify_conformance_tests! { over_verbs: plain; }

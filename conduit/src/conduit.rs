@@ -174,6 +174,7 @@ pub trait Upcalls {
     /// [`PollScope::Replies`].
     fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]);
     /// A part of a put, get or atomic, or all of it, is complete. Called in both scopes of `poll`.
+    /// Counts that, and calls nothing of the client's or the conduit's, which may hold locks.
     fn done(&mut self, cookie: Cookie, part: Completion);
     /// A round of the conduit's [`Barrier`] has ended, with the AND of the words of all leaders.
     /// Called in both scopes of `poll`.

@@ -200,6 +200,19 @@ pub trait Rma: Sync {
     /// conduit adds the rest.
     fn put(&self, put: &Put) -> Result<LocalCompletion, Busy>;
 
+    /// Most bytes that [`Rma::put_small`] takes. 0: none.
+    fn small_put(&self) -> usize {
+        0
+    }
+
+    /// Starts a put of 1 to [`Rma::small_put`] bytes from host memory, which is free at return.
+    /// Reported once, as [`crate::Completion::Remote`], which means what it means of
+    /// [`Rma::put`]. None: that call must do it.
+    fn put_small(&self, to: RemoteMemory, from: *const u8, bytes: usize, cookie: Cookie) -> Result<Option<()>, Busy> {
+        let _ = (to, from, bytes, cookie);
+        Ok(None)
+    }
+
     /// Starts a get. Reported once, as [`crate::Completion::Both`].
     fn get(&self, get: &Get) -> Result<(), Busy>;
 }

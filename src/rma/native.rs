@@ -35,7 +35,7 @@ pub fn begin(op: &'static Op, kind: OpKind, peer: JobRank, local: MemRef, bytes:
 }
 
 /// Tries until the conduit takes an operation, or once. If it was refused it is no longer counted.
-#[inline]
+#[inline(always)]
 pub fn inject<T>(
     peer: JobRank,
     cookie: Cookie,
@@ -43,16 +43,25 @@ pub fn inject<T>(
     mut attempt: impl FnMut() -> Result<T, Busy>,
 ) -> Result<T, Busy> {
     let mut attempt = || thread::in_conduit(&mut attempt);
-    match attempt() {
-        Err(Busy) if immediate => {
-            done(cookie, Completion::Both);
-            Err(Busy)
-        }
-        Err(Busy) => Ok(wait::until_some(PollScope::All, Reason::Conduit(peer), || {
-            attempt().ok()
-        })),
-        taken => taken,
+    attempt().or_else(|Busy| inject_later(peer, cookie, immediate, attempt))
+}
+
+/// The same, after the conduit has refused once.
+#[cold]
+#[inline(never)]
+fn inject_later<T>(
+    peer: JobRank,
+    cookie: Cookie,
+    immediate: bool,
+    mut attempt: impl FnMut() -> Result<T, Busy>,
+) -> Result<T, Busy> {
+    if immediate {
+        done(cookie, Completion::Both);
+        return Err(Busy);
     }
+    Ok(wait::until_some(PollScope::All, Reason::Conduit(peer), || {
+        attempt().ok()
+    }))
 }
 
 /// The remote side of an access to a segment of its peer.
@@ -83,7 +92,44 @@ pub struct Native<'a> {
 }
 
 /// See [`super::put`].
+#[inline(always)]
 pub fn put(
+    via: Native<'_>,
+    access: &Access,
+    segment: RemoteSegment,
+    op: &'static Op,
+    manner: Manner,
+) -> Result<Started, Busy> {
+    let is_small = access.bytes <= via.rt.small_put && access.device.is_none() && !manner.copy;
+    if is_small && !stall::is_watching() && put_small(via, access, segment, op, manner.immediate)? {
+        return Ok(Started::UnderWay);
+    }
+    put_any(via, access, segment, op, manner)
+}
+
+/// Tries to start a put as a small one. Its source is free at return, so local completion, whoever
+/// waits for it, is not counted.
+#[inline(always)]
+fn put_small(
+    via: Native<'_>,
+    access: &Access,
+    segment: RemoteSegment,
+    op: &'static Op,
+    immediate: bool,
+) -> Result<bool, Busy> {
+    op.begin_kind(OpKind::Put);
+    let (cookie, to) = (op.cookie(OpKind::Put), remote(access, segment));
+    let attempt = || via.rma.put_small(to, access.local, access.bytes, cookie);
+    let started = inject(access.peer.rank, cookie, immediate, attempt)?.is_some();
+    if !started {
+        done(cookie, Completion::Both);
+    }
+    Ok(started)
+}
+
+/// A put of any size and kind of memory.
+#[inline(never)]
+fn put_any(
     via: Native<'_>,
     access: &Access,
     segment: RemoteSegment,

@@ -6,6 +6,7 @@ use crate::operations::CompletionAction;
 use crate::peers::pair_name;
 use crate::rail::{Batch, Rail};
 use crate::send::queue::{named, Named, SendQueue};
+use gasnet_conduit::{Completion, Cookie};
 use gasnet_ibv_abi as abi;
 
 /// The subject of a completion.
@@ -37,9 +38,9 @@ pub struct Polled {
 }
 
 impl Fabric {
-    /// Takes a completion, under the lock of the reader.
+    /// Takes a completion, under the lock of the reader. What is only to be reported is reported.
     #[inline(always)]
-    pub fn take(&self, rail: &Rail, completion: &Wc, polled: &mut Polled) {
+    pub fn take(&self, rail: &Rail, completion: &Wc, polled: &mut Polled, mut report: impl FnMut(Cookie, Completion)) {
         let Polled { events, sent } = polled;
         // SAFETY: a completion of a queue of this process, whose connections live as long.
         match unsafe { named(completion.wr_id) } {
@@ -58,7 +59,13 @@ impl Fabric {
             Named::Receive(index) => self.receive_failed(rail, index, completion),
             Named::Sent(queue, low) if completion.status == abi::IBV_WC_SUCCESS => {
                 // SAFETY: under the lock of the reader, in the order of completions.
-                *sent += unsafe { queue.retire(low, |done| events.push(Event::CompletionAction(done))) };
+                *sent += unsafe {
+                    queue.retire(low, |done| match done {
+                        CompletionAction::Put(cookie, part) => report(cookie, part),
+                        CompletionAction::Get(cookie) => report(cookie, Completion::Both),
+                        done => events.push(Event::CompletionAction(done)),
+                    })
+                };
             }
             Named::Sent(queue, low) => {
                 let mut what = None;
@@ -153,7 +160,7 @@ impl Fabric {
                 sent: 0,
             };
             for completion in rail.completions(&mut reader).unwrap_or_default() {
-                self.take(rail, completion, &mut polled);
+                self.take(rail, completion, &mut polled, |_, _| {});
             }
             rail.room.give_back(polled.sent);
         }

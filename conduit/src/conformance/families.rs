@@ -26,6 +26,12 @@ macro_rules! rma_conformance_tests {
     })* };
 }
 
+/// The same for conduits with small puts.
+#[macro_export]
+macro_rules! small_put_conformance_tests {
+    ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make, small_puts })* };
+}
+
 /// The same for networks without keys, which reach all that a segment's owner does.
 #[macro_export]
 macro_rules! keyless_rma_conformance_tests {

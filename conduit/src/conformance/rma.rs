@@ -261,6 +261,54 @@ pub fn every_put_and_get(make: Make<'_>) {
     });
 }
 
+/// Small puts of every size move exactly their bytes; many at once. Few may be left to the general
+/// call.
+pub fn small_puts(make: Make<'_>) {
+    /// From one put to the next.
+    const STRIDE: usize = 2048;
+    const COUNT: usize = 1000;
+    with_target(make, STRIDE * COUNT, |network, target, parts| {
+        let rma = network.abilities().rma.expect("RMA");
+        let most = rma.small_put().min(STRIDE - 32);
+        let sizes = |i: usize| 1 + i % most;
+        let count = COUNT.min(2 * most);
+        let mut refused = 0;
+        for i in 0..count {
+            let cookie = Cookie::new(i as u64);
+            let mut data = pattern(i, sizes(i));
+            let to = target.plus(STRIDE * i + 16 + i % 9);
+            let taken = until_taken(network, parts, || rma.put_small(to, data.as_ptr(), data.len(), cookie));
+            if taken.is_none() {
+                refused += 1;
+                let local = until_taken(network, parts, || put(network, to, &data, SourceUse::Now, cookie));
+                if local == LocalCompletion::Later {
+                    parts.wait(network, "local completion", |parts| parts.source(cookie));
+                }
+            }
+            parts.source_at_return(cookie);
+            data.fill(0xbb);
+        }
+        assert!(4 * refused <= count, "{refused} small puts of {count} were refused");
+        for i in 0..count {
+            let cookie = Cookie::new(i as u64);
+            parts.wait(network, "a small put", |parts| parts.whole(cookie));
+            let mut back = vec![0xee; STRIDE];
+            let again = Cookie::new((COUNT + i) as u64);
+            until_taken(network, parts, || {
+                get(network, target.plus(STRIDE * i), &mut back, again)
+            });
+            parts.wait(network, "a get", |parts| parts.whole(again));
+            let (at, bytes) = (16 + i % 9, sizes(i));
+            assert!(back[at..at + bytes] == pattern(i, bytes), "{bytes} bytes at {i}");
+            let mut around = back[..at].iter().chain(&back[at + bytes..]);
+            assert!(
+                around.all(|&byte| byte == 0),
+                "bytes beside {bytes} at {i} were changed"
+            );
+        }
+    });
+}
+
 /// The source of a put may be overwritten as soon as local completion is reported.
 pub fn source_is_free(make: Make<'_>) {
     const EACH: usize = 20_000;
