@@ -6,6 +6,7 @@ use gasnet_conduit::SendBuffer;
 use gasnet_conduit_util::mapped::Mapped;
 use gasnet_conduit_util::pool::{Item, Pool};
 use gasnet_gni_abi as abi;
+use gasnet_sys::maybe_locked::Sharing;
 
 /// A buffer that its holder has for itself.
 pub type Bounce = Item<(), Mapped>;
@@ -21,13 +22,9 @@ pub struct Bounces {
 impl Bounces {
     /// `count` buffers of `bytes` bytes, at least two: one that clients may keep, and one. They are
     /// registered with these domains. The error is a message without a full stop.
-    ///
-    /// # Safety
-    /// Unless `are_several` threads use them, one does.
-    pub unsafe fn new<A>(bytes: usize, count: usize, domains: &[Domain<A>], are_several: bool) -> Result<Self, String> {
+    pub fn new<A>(bytes: usize, count: usize, domains: &[Domain<A>], sharing: Sharing) -> Result<Self, String> {
         let (count, mut handles) = (count.max(2), Vec::new());
-        // SAFETY: by contract.
-        let pool = unsafe { Pool::of_threads(bytes, count, are_several) };
+        let pool = Pool::of_threads(bytes, count, sharing);
         let register = |all: usize| {
             let memory = Mapped::new(all).map_err(|why| format!("buffers for copies cannot be mapped: {why}"))?;
             let range = (memory.address(), all);

@@ -39,9 +39,14 @@ impl Network for Net {
         if self.posts().peers.states.stop() || how == Stop::Signal {
             return;
         }
-        let contacts = self.messages.am.lock().contacts();
+        // Another thread may be in a call, in a program for one thread, too.
+        let Some(contacts) = self.messages.am.try_lock().map(|am| am.contacts()) else {
+            return;
+        };
         for peer in contacts {
-            self.posts().signal(peer, Kind::Bye, 0);
+            if let Some(mut queue) = self.posts().try_lock(FIRST) {
+                queue.signal(peer, Kind::Bye, 0);
+            }
         }
     }
 

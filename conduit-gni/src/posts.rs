@@ -110,15 +110,7 @@ impl Posts {
 
     /// Sends an event without data, if a post is free.
     pub fn signal(&self, peer: JobRank, kind: Kind, index: usize) -> bool {
-        let mut queue = self.lock(FIRST);
-        let Some(mut post) = queue.take() else { return false };
-        post.peer = peer;
-        post.done = CompletionAction::Nothing;
-        let event = self.peers.event(kind, index);
-        post.event(MESSAGE, self.peers.address(peer).handle(), event);
-        // SAFETY: no memory is named.
-        unsafe { queue.post(post, None) };
-        true
+        self.lock(FIRST).signal(peer, kind, index)
     }
 }
 
@@ -161,6 +153,18 @@ impl DomainGuard<'_> {
                 None
             }
         }
+    }
+
+    /// See [`Posts::signal`].
+    pub fn signal(&mut self, peer: JobRank, kind: Kind, index: usize) -> bool {
+        let Some(mut post) = self.take() else { return false };
+        let peers = &self.posts.peers;
+        post.peer = peer;
+        post.done = CompletionAction::Nothing;
+        post.event(MESSAGE, peers.address(peer).handle(), peers.event(kind, index));
+        // SAFETY: no memory is named.
+        unsafe { self.post(post, None) };
+        true
     }
 
     /// Posts: later, if there is no room. If the post is refused, the peer is lost.

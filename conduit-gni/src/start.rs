@@ -24,7 +24,7 @@ use gasnet_conduit_util::probe::probe;
 use gasnet_conduit_util::record::{all_can, exchange};
 use gasnet_gni_abi as abi;
 use gasnet_sys::host_memory;
-use gasnet_sys::maybe_locked::MaybeLocked;
+use gasnet_sys::maybe_locked::{MaybeLocked, Sharing};
 
 /// Granularity of segments.
 const PAGE: usize = 64 << 10;
@@ -155,8 +155,7 @@ impl Opened {
             let mut options = options;
             options.instance += domain as u32 * info.size;
             options.arrivals = if domain == FIRST { sizes.arrivals } else { 0 };
-            // SAFETY: the runtime says how many threads there are.
-            unsafe { Domain::open(functions, &options) }
+            Domain::open(functions, &options)
         };
         let domains = (0..count).map(open).collect::<Result<Vec<_>, _>>()?;
         let bytes = sizes.layout.bytes;
@@ -180,12 +179,11 @@ impl Opened {
     }
 
     /// Buffers for copies, registered with the domains.
-    fn open_buffers(&self, are_several: bool) -> Result<Bounces, String> {
+    fn open_buffers(&self, sharing: Sharing) -> Result<Bounces, String> {
         let settings = &self.settings;
         let packet = FRONT + settings.max_packet;
         let least = settings.put_bounce.max(settings.get_bounce).max(packet);
-        // SAFETY: the runtime says how many threads there are.
-        unsafe { Bounces::new(least, settings.bounces, &self.domains, are_several) }
+        Bounces::new(least, settings.bounces, &self.domains, sharing)
     }
 
     /// Bytes of segments that may be registered. Collective.
@@ -208,6 +206,12 @@ fn domain_count(info: &StartInfo<'_>, settings: &Settings) -> usize {
     }
 }
 
+/// Whether several threads of this process use the network.
+fn sharing(info: &StartInfo<'_>) -> Sharing {
+    // SAFETY: the runtime says how many threads there are, and the conduit starts none.
+    unsafe { Sharing::new(!info.single_threaded) }
+}
+
 /// Options of the domains of this process.
 fn domain_options(info: &StartInfo<'_>, settings: &Settings, credentials: &Credentials) -> DomainOptions {
     let domains = domain_count(info, settings);
@@ -217,7 +221,7 @@ fn domain_options(info: &StartInfo<'_>, settings: &Settings, credentials: &Crede
         cookie: credentials.cookie,
         device: credentials.device,
         modes: settings.modes(info.host.len() * domains),
-        are_several: !info.single_threaded,
+        sharing: sharing(info),
         // A thread that sleeps waits for the first domain, which must be the only one then.
         sleep: info.threads_sleep && settings.flavour == Flavour::Aries && domains == 1,
         ranks: info.size,
@@ -244,9 +248,9 @@ fn try_open(info: &StartInfo<'_>, job: u32) -> Result<Net, String> {
     let all = exchange(info, &record);
     let opened = opened?;
     BootRecord::agree(&all, info.rank)?;
-    let are_several = !info.single_threaded;
+    let sharing = sharing(info);
     let probes = all.iter().any(|record| record.probes);
-    let buffers = opened.open_buffers(are_several);
+    let buffers = opened.open_buffers(sharing);
     // The probe of another process may take the memory of buffers that are registered later.
     let buffers = if probes { all_can(info, buffers)? } else { buffers? };
     let max_bytes = opened.max_bytes(info, probes);
@@ -265,8 +269,7 @@ fn try_open(info: &StartInfo<'_>, job: u32) -> Result<Net, String> {
         settings.threads_per_domain,
     );
     let am = Am::new(&settings, sizes.layout, info.size, sizes.rendezvous_depth);
-    // SAFETY: the runtime says how many threads there are.
-    let messages = Messages::new(&settings, unsafe { MaybeLocked::new(am, are_several) }, region);
+    let messages = Messages::new(&settings, MaybeLocked::new(am, sharing), region);
     let engine = Engine::prepare(&posts, &settings, info);
     let rounds = Rounds::new(info, engine);
     if settings.reports_memory {

@@ -7,6 +7,7 @@ use crate::ffi::{Access, Domain, Errno, Local};
 use crate::memory::mapped::Pinned;
 use crate::ports::MOST_RAILS;
 use gasnet_conduit_util::pool::{Item, Pool};
+use gasnet_sys::maybe_locked::Sharing;
 
 /// State of a buffer.
 #[derive(Debug)]
@@ -45,9 +46,9 @@ pub struct Buffers {
 
 impl Buffers {
     /// An empty pool of up to `most` buffers of `bytes` bytes.
-    pub fn new(bytes: usize, most: usize, access: Access) -> Self {
+    pub fn new(bytes: usize, most: usize, access: Access, sharing: Sharing) -> Self {
         Self {
-            pool: Pool::new(bytes, most),
+            pool: Pool::of_threads(bytes, most, sharing),
             access,
         }
     }

@@ -89,7 +89,7 @@ impl Progress {
         let messages = &operations.messages;
         let fabric = &messages.fabric;
         // A thread that does the same is not waited for.
-        let Ok(mut reader) = rail.reader.try_lock() else {
+        let Some(mut reader) = rail.reader.try_lock() else {
             return 0;
         };
         reader.polls = reader.polls.wrapping_add(1);

@@ -11,9 +11,10 @@ use crate::receive::plan::{Limits, ReceivePlan};
 use crate::receive::Receives;
 use crate::send::queue::SendQueue;
 use crate::settings::Settings;
-use gasnet_conduit::{config, print_line};
+use gasnet_conduit::{config, print_line, StartInfo};
 use gasnet_ibv_abi as abi;
 use gasnet_sys::atomic::{Mutex, Ordering};
+use gasnet_sys::maybe_locked::{MaybeLocked, Sharing};
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::sync::atomic::AtomicUsize;
@@ -33,7 +34,9 @@ pub struct Rail {
     /// Its index among those of the process.
     pub place: usize,
     /// Held while the queue is read.
-    pub reader: Mutex<Reader>,
+    pub reader: MaybeLocked<Reader>,
+    /// Whether several threads use it.
+    pub sharing: Sharing,
     pub room: CompletionRoom,
     pub receives: Receives,
     pub plan: ReceivePlan,
@@ -103,6 +106,15 @@ pub struct Needs {
     pub sleeps: bool,
     /// The file of the host's XRC domain, if XRC may be used.
     pub xrc_file: Option<RawFd>,
+    /// Whether several threads use it.
+    pub sharing: Sharing,
+}
+
+/// Whether several threads use the HCAs: of the client, or its one and the thread that waits for
+/// datagrams.
+pub fn sharing(info: &StartInfo<'_>, has_thread: bool) -> Sharing {
+    // SAFETY: the runtime says how many threads there are, and the conduit has no other.
+    unsafe { Sharing::new(!info.single_threaded || has_thread) }
 }
 
 fn failed(what: &'static str) -> impl Fn(Errno) -> String {
@@ -173,7 +185,8 @@ impl Rail {
         };
         let mut rail = Self {
             place: needs.place,
-            reader: Mutex::default(),
+            reader: MaybeLocked::new(Reader::default(), needs.sharing),
+            sharing: needs.sharing,
             room: CompletionRoom::new(completions.sends, all_sends),
             receives: Receives::new(plan).map_err(failed("mmap failed"))?,
             plan,
@@ -340,7 +353,7 @@ impl Rail {
     /// which the next poll handles.
     pub fn arm(&self) -> bool {
         let Some(channel) = &self.channel else { return false };
-        let Ok(mut reader) = self.reader.try_lock() else {
+        let Some(mut reader) = self.reader.try_lock() else {
             return false;
         };
         // An event may also be that of a datagram.

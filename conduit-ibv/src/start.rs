@@ -123,7 +123,7 @@ impl Job<'_> {
         let (peers, eager) = agree_on_credits(info, settings, all);
         let fetches = eager < settings.max_packet;
         let domains = || opened.rails.iter().map(|rail| &rail.domain);
-        let pools = Pools::new(settings, info.size, fetches, domains).map_err(|why| {
+        let pools = Pools::new(settings, info.size, fetches, domains, opened.rails[0].sharing).map_err(|why| {
             let names: Vec<&str> = opened.rails.iter().map(|rail| &*rail.context.name).collect();
             format!("{}: {why}", names.join(", "))
         });

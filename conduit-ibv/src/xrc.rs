@@ -246,9 +246,9 @@ impl Xrc {
 fn new_link(fabric: &Fabric, peer: JobRank, processes: usize, access: Access) -> Result<Arc<[SendQueue]>, Errno> {
     let queue = |(index, path): (usize, &Path)| {
         let rail = &fabric.rails[path.rail];
-        let (pair, depth) = rail.longest_pair(rail.depth_of(processes), events::name(peer, index))?;
-        pair.initialise(&path.port, access)?;
-        Ok(SendQueue::new(peer, index, pair, depth, true))
+        let made = rail.longest_pair(rail.depth_of(processes), events::name(peer, index))?;
+        made.0.initialise(&path.port, access)?;
+        Ok(SendQueue::new(peer, index, made, true, rail.sharing))
     };
     fabric.paths.iter().enumerate().map(queue).collect()
 }

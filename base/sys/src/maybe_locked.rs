@@ -4,6 +4,27 @@ use crate::atomic::{lock, AtomicBool, Mutex, MutexGuard, Ordering};
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 
+/// Whether several threads use a value.
+#[derive(Clone, Copy, Debug)]
+pub struct Sharing {
+    are_several: bool,
+}
+
+impl Sharing {
+    /// Several threads do.
+    pub const SEVERAL: Self = Self { are_several: true };
+
+    /// One thread does, or, if `are_several`, several.
+    ///
+    /// # Safety
+    /// Unless `are_several`, calls of [`MaybeLocked::lock`] and [`MaybeLocked::try_lock`] of the
+    /// values that are made with this, and the use of what they return, do not happen at the same
+    /// time in different threads.
+    pub const unsafe fn new(are_several: bool) -> Self {
+        Self { are_several }
+    }
+}
+
 /// A value that several threads use one at a time, or that one thread uses.
 #[derive(Debug)]
 pub struct MaybeLocked<T> {
@@ -14,19 +35,15 @@ pub struct MaybeLocked<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the mutex, or the contract of `new`, gives at most one guard at a time, and only a guard
+// SAFETY: the mutex, or the contract of [`Sharing::new`], gives at most one guard at a time, and only a guard
 // reaches the value.
 unsafe impl<T: Send> Sync for MaybeLocked<T> {}
 
 impl<T> MaybeLocked<T> {
     /// A value for one thread, or for several.
-    ///
-    /// # Safety
-    /// Unless `are_several`, calls of [`MaybeLocked::lock`] and [`MaybeLocked::try_lock`], and the
-    /// use of what they return, do not happen at the same time in different threads.
-    pub const unsafe fn new(value: T, are_several: bool) -> Self {
+    pub const fn new(value: T, sharing: Sharing) -> Self {
         Self {
-            are_several,
+            are_several: sharing.are_several,
             mutex: Mutex::new(()),
             taken: AtomicBool::new(false),
             value: UnsafeCell::new(value),
@@ -102,7 +119,7 @@ mod tests {
     fn there_is_one_guard() {
         for are_several in [false, true] {
             // SAFETY: one thread uses it.
-            let value = unsafe { MaybeLocked::new(1, are_several) };
+            let value = MaybeLocked::new(1, unsafe { Sharing::new(are_several) });
             let mut guard = value.lock();
             *guard += 1;
             assert!(value.try_lock().is_none());
@@ -116,15 +133,14 @@ mod tests {
     #[should_panic(expected = "waits for itself")]
     fn one_thread_does_not_wait_for_itself() {
         // SAFETY: one thread uses it.
-        let value = unsafe { MaybeLocked::new((), false) };
+        let value = MaybeLocked::new((), unsafe { Sharing::new(false) });
         let _guard = value.lock();
         let _again = value.lock();
     }
 
     #[test]
     fn several_threads_take_turns() {
-        // SAFETY: for several.
-        let value = unsafe { MaybeLocked::new(0_u32, true) };
+        let value = MaybeLocked::new(0_u32, Sharing::SEVERAL);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

@@ -8,7 +8,7 @@ use gasnet_conduit::JobRank;
 use gasnet_conduit_util::mapped::Mapped;
 use gasnet_gni_abi as abi;
 use gasnet_sys::atomic::{AtomicUsize, Ordering};
-use gasnet_sys::maybe_locked::{MaybeLocked, MaybeLockedGuard};
+use gasnet_sys::maybe_locked::{MaybeLocked, MaybeLockedGuard, Sharing};
 use std::ptr::{null_mut, NonNull};
 use std::time::{Duration, Instant};
 
@@ -29,8 +29,8 @@ pub struct DomainOptions {
     pub device: u32,
     /// `GNI_CDM_MODE_*`.
     pub modes: u32,
-    /// Whether more than one thread of this process uses the network.
-    pub are_several: bool,
+    /// Whether several threads of this process use it.
+    pub sharing: Sharing,
     /// Whether they may sleep until a queue has something.
     pub sleep: bool,
     /// Processes of the job.
@@ -150,10 +150,7 @@ fn posts_in<A: Default>(memory: &Mapped, count: usize, routing: u16) -> Vec<Post
 
 impl<A: Default> Domain<A> {
     /// Opens a domain. The error says what failed.
-    ///
-    /// # Safety
-    /// Unless there are several threads, one uses it.
-    pub unsafe fn open(functions: &'static Functions, options: &DomainOptions) -> Result<Self, String> {
+    pub fn open(functions: &'static Functions, options: &DomainOptions) -> Result<Self, String> {
         let count = options.posts + SPARES;
         let bytes = count * size_of::<Post<A>>();
         let posts = Mapped::new(bytes).map_err(|why| format!("mmap failed: {why}"))?;
@@ -173,8 +170,7 @@ impl<A: Default> Domain<A> {
             arrivals: null_mut(),
             sink: null_mut(),
             channel: None,
-            // SAFETY: by contract.
-            initiator: unsafe { MaybeLocked::new(initiator, options.are_several) },
+            initiator: MaybeLocked::new(initiator, options.sharing),
             under_way: AtomicUsize::new(0),
             posts,
             posts_handle: abi::gni_mem_handle_t::default(),

@@ -4,6 +4,7 @@ use crate::buffers::{Buffer, Buffers};
 use crate::ffi::{Access, Domain};
 use crate::memory::advice::advised;
 use crate::settings::Settings;
+use gasnet_sys::maybe_locked::Sharing;
 
 /// Bytes of a small buffer.
 pub const SMALL: usize = 2 << 10;
@@ -37,10 +38,11 @@ impl Pools {
         processes: u32,
         fetches: bool,
         domains: impl Fn() -> D,
+        sharing: Sharing,
     ) -> Result<Self, String> {
         let packets = if fetches { Access::READABLE } else { Access::LOCAL };
         let pool_for = |bytes: usize, most: usize, access: Access| {
-            let pool = Buffers::new(bytes, most, access);
+            let pool = Buffers::new(bytes, most, access, sharing);
             let grown = pool.grow(domains());
             grown.map_err(|why| format!("send buffers cannot be registered: {}", advised(why)))?;
             Ok::<Buffers, String>(pool)

@@ -60,9 +60,10 @@ impl PairMaker {
     /// Send queues to a peer alone, by path.
     fn queues(&self, fabric: &Fabric, peer: JobRank) -> Result<Arc<[SendQueue]>, Errno> {
         let queue = |(index, path): (usize, &Path)| {
-            let (pair, depth) = fabric.rails[path.rail].new_pair(events::name(peer, index))?;
-            pair.initialise(&path.port, self.access)?;
-            Ok(SendQueue::new(peer, index, pair, depth, false))
+            let rail = &fabric.rails[path.rail];
+            let made = rail.new_pair(events::name(peer, index))?;
+            made.0.initialise(&path.port, self.access)?;
+            Ok(SendQueue::new(peer, index, made, false, rail.sharing))
         };
         fabric.paths.iter().enumerate().map(queue).collect()
     }

@@ -130,10 +130,12 @@ impl Fabric {
         })
     }
 
-    /// Tells a peer that this process has stopped.
+    /// Tells a peer that this process has stopped, unless another thread is posting: in a program
+    /// for one thread, too, any may end the job.
     pub fn say_bye(&self, connection: &Connection) -> Result<(), Errno> {
-        let queue = connection.queue(0);
-        let mut guard = self.lock_queue(queue).ok_or(Errno::NO_MEMORY)?;
+        let route = connection.queue(0);
+        let guard = route.queue.try_lock(route.xrc_peer, &self.rail(&route).room);
+        let mut guard = guard.ok_or(Errno::NO_MEMORY)?;
         guard.signal();
         let word = wire::encode(Kind::Bye, self.rank, 0);
         self.post_message(&mut guard, Message::Inline(&[]), word)

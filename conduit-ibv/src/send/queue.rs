@@ -15,8 +15,8 @@ use crate::operations::CompletionAction;
 use crate::rail::room::CompletionRoom;
 use crate::xrc::peer::XrcPeer;
 use gasnet_conduit::JobRank;
-use gasnet_sys::atomic::{Mutex, MutexGuard, Ordering};
-use gasnet_sys::lock;
+use gasnet_sys::atomic::Ordering;
+use gasnet_sys::maybe_locked::{MaybeLocked, MaybeLockedGuard, Sharing};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32};
 use std::sync::OnceLock;
@@ -39,7 +39,9 @@ pub struct SendQueue {
     depth: u32,
     /// At least as long; a power of two.
     ring: Box<[UnsafeCell<CompletionAction>]>,
-    head: Mutex<Head>,
+    head: MaybeLocked<Head>,
+    /// Work requests that were posted, which the holder of the lock writes.
+    posted: AtomicU32,
     /// Work requests that are retired.
     tail: AtomicU32,
     /// Receive buffers that its pair has posted, if they are not shared.
@@ -51,9 +53,7 @@ pub struct SendQueue {
 unsafe impl Sync for SendQueue {}
 
 struct Head {
-    /// Work requests that were posted.
-    position: u32,
-    /// Of them at the end, those that have no completion of their own.
+    /// The last work requests, which have no completion of their own.
     unsignalled: u32,
 }
 
@@ -98,7 +98,7 @@ pub struct QueueGuard<'a> {
     room: &'a CompletionRoom,
     /// Completions that room was taken for.
     reserved: usize,
-    head: MutexGuard<'a, Head>,
+    head: MaybeLockedGuard<'a, Head>,
 }
 
 impl Drop for QueueGuard<'_> {
@@ -116,15 +116,15 @@ impl SendQueue {
     /// Most work requests of a queue.
     pub const MOST: usize = 1 << 14;
 
-    /// The queue of a pair that takes `depth` work requests. It leads to a peer; with `shares` to
-    /// others, too.
-    pub fn new(peer: JobRank, path: usize, pair: Pair, depth: usize, shares: bool) -> Self {
+    /// The queue of a pair, and of the work requests that it takes. It leads to a peer; to several
+    /// if `has_others`.
+    pub fn new(peer: JobRank, path: usize, (pair, depth): (Pair, usize), has_others: bool, sharing: Sharing) -> Self {
         assert!((1..=Self::MOST).contains(&depth), "defect: a queue of {depth}");
         let length = depth.next_power_of_two();
         Self {
             peer,
             peers: std::iter::repeat_with(|| AtomicU32::new(0))
-                .take(if shares { length } else { 0 })
+                .take(if has_others { length } else { 0 })
                 .collect(),
             has_failed: AtomicBool::new(false),
             path,
@@ -134,10 +134,8 @@ impl SendQueue {
             ring: std::iter::repeat_with(|| UnsafeCell::new(CompletionAction::Nothing))
                 .take(length)
                 .collect(),
-            head: Mutex::new(Head {
-                position: 0,
-                unsignalled: 0,
-            }),
+            head: MaybeLocked::new(Head { unsignalled: 0 }, sharing),
+            posted: AtomicU32::new(0),
             tail: AtomicU32::new(0),
             receives: AtomicI64::new(0),
         }
@@ -146,8 +144,25 @@ impl SendQueue {
     /// The right to post `count` work requests to a peer of this queue. None if there is no room.
     #[inline]
     pub fn lock<'a>(&'a self, peer: &'a XrcPeer, room: &'a CompletionRoom, count: u32) -> Option<QueueGuard<'a>> {
-        let head = lock(&self.head);
-        let used = head.position.wrapping_sub(self.tail.load(Ordering::Acquire));
+        self.guard(self.head.lock(), peer, room, count)
+    }
+
+    /// The same at the end of the job, while another thread may be posting: None also then.
+    #[cold]
+    pub fn try_lock<'a>(&'a self, peer: &'a XrcPeer, room: &'a CompletionRoom) -> Option<QueueGuard<'a>> {
+        self.guard(self.head.try_lock()?, peer, room, 1)
+    }
+
+    #[inline(always)]
+    fn guard<'a>(
+        &'a self,
+        head: MaybeLockedGuard<'a, Head>,
+        peer: &'a XrcPeer,
+        room: &'a CompletionRoom,
+        count: u32,
+    ) -> Option<QueueGuard<'a>> {
+        let posted = self.posted.load(Ordering::Relaxed);
+        let used = posted.wrapping_sub(self.tail.load(Ordering::Acquire));
         (used + count <= self.depth).then_some(QueueGuard {
             queue: self,
             peer,
@@ -167,12 +182,12 @@ impl SendQueue {
 
     /// Whether any work request was posted.
     pub fn is_used(&self) -> bool {
-        lock(&self.head).position > 0
+        self.posted.load(Ordering::Relaxed) > 0
     }
 
     /// Whether every work request is complete.
     pub fn is_empty(&self) -> bool {
-        lock(&self.head).position == self.tail.load(Ordering::Acquire)
+        self.posted.load(Ordering::Relaxed) == self.tail.load(Ordering::Acquire)
     }
 
     /// Retires the work requests up to the one with this low part of its position, and returns how
@@ -237,7 +252,7 @@ impl QueueGuard<'_> {
         if is_signalled {
             work.signal();
         }
-        let position = head.position;
+        let position = queue.posted.load(Ordering::Relaxed);
         work.name(std::ptr::from_ref(queue) as u64 | u64::from(position) << POINTER);
         let place = position as usize & (queue.ring.len() - 1);
         if let Some(peer) = queue.peers.get(place) {
@@ -254,7 +269,7 @@ impl QueueGuard<'_> {
             self.room.give_back(1);
             return Err((done, why));
         }
-        head.position = position.wrapping_add(1);
+        queue.posted.store(position.wrapping_add(1), Ordering::Relaxed);
         head.unsignalled = if is_signalled { 0 } else { head.unsignalled + 1 };
         Ok(())
     }

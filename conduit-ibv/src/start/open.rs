@@ -8,7 +8,7 @@ use crate::memory::advice::advised;
 use crate::peers::Mailbox;
 use crate::ports::subnet::{self, Offer, Prefix};
 use crate::ports::{self, hca_identity, mix, Choice, Hca, Host, Link, Path};
-use crate::rail::{Needs, Rail};
+use crate::rail::{sharing, Needs, Rail};
 use crate::settings::{PortSettings, Settings};
 use crate::xrc;
 use gasnet_conduit::locality::Ranks;
@@ -78,6 +78,7 @@ pub fn open(info: &StartInfo<'_>, settings: &Settings, network: Network, has_thr
             pairs: pairs(index),
             sleeps: info.threads_sleep,
             xrc_file: file,
+            sharing: sharing(info, has_thread),
         };
         Rail::new(context, settings, needs).map_err(|why| format!("{name}: {why}"))
     });

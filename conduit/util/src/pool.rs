@@ -6,7 +6,7 @@
 
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
-use gasnet_sys::maybe_locked::MaybeLocked;
+use gasnet_sys::maybe_locked::{MaybeLocked, Sharing};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicUsize;
 
@@ -167,18 +167,13 @@ impl<H, C: Chunk> Pool<H, C> {
 
     /// An empty pool of up to `most` items with at least `bytes` bytes.
     pub fn new(bytes: usize, most: usize) -> Self {
-        // SAFETY: for several threads.
-        unsafe { Self::of_threads(bytes, most, true) }
+        Self::of_threads(bytes, most, Sharing::SEVERAL)
     }
 
     /// The same, for one thread, or for several.
-    ///
-    /// # Safety
-    /// Unless `are_several`, one thread uses it.
-    pub unsafe fn of_threads(bytes: usize, most: usize, are_several: bool) -> Self {
+    pub fn of_threads(bytes: usize, most: usize, sharing: Sharing) -> Self {
         Self(Box::new(Shared {
-            // SAFETY: by contract.
-            free: unsafe { MaybeLocked::new(Vec::new(), are_several) },
+            free: MaybeLocked::new(Vec::new(), sharing),
             bytes: bytes.next_multiple_of(64),
             most,
             count: AtomicUsize::new(0),
@@ -311,7 +306,7 @@ mod tests {
     #[test]
     fn one_thread_needs_no_lock() {
         // SAFETY: this thread alone uses it.
-        let pool = unsafe { Numbered::of_threads(64, 2, false) };
+        let pool = Numbered::of_threads(64, 2, unsafe { Sharing::new(false) });
         grow(&pool, 2);
         let all: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
         assert_eq!(all.len(), 2);
