@@ -230,6 +230,7 @@ impl Qp {
     /// `ibv_modify_qp`. The send queue can make progress then. Err: errno.
     pub fn modify(&self, queue: &mut SendQueue, attr: &abi::ibv_qp_attr, mask: u32) -> Result<u32, i32> {
         self.process.check(self.shared.device.load(Relaxed))?;
+        let mask = state::relevant(self.kind, mask);
         let _guard = self.shared.entry.lock.lock();
         let from = self.state();
         if mask & abi::IBV_QP_CUR_STATE != 0 && attr.cur_qp_state != from {

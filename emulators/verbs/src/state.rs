@@ -60,6 +60,16 @@ fn masks(kind: u32, from: u32, to: u32) -> Option<Masks> {
     })
 }
 
+/// The attributes of `mask` that the kernel does not ignore: each end of an XRC connection has its
+/// own (torvalds/linux drivers/infiniband/core/uverbs_cmd.c).
+pub fn relevant(kind: u32, mask: u32) -> u32 {
+    match kind {
+        IBV_QPT_XRC_SEND => mask & !RESPONDER,
+        IBV_QPT_XRC_RECV => mask & !(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY),
+        _ => mask,
+    }
+}
+
 /// Checks a change of state from `from` with attributes `mask`. Returns the new state; Err: EINVAL.
 pub fn check(kind: u32, from: u32, attr_state: u32, mask: u32) -> Result<u32, i32> {
     let to = if mask & IBV_QP_STATE == 0 { from } else { attr_state };

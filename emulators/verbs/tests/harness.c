@@ -108,7 +108,8 @@ int to_rtr(struct end *end, const struct address *peer) {
     attr.ah_attr.grh.sgid_index = (uint8_t)end->device->gid_index;
     attr.ah_attr.grh.hop_limit = 64;
     if (end->qp->qp_type == IBV_QPT_UD) mask = IBV_QP_STATE;
-    if (end->qp->qp_type == IBV_QPT_RC || end->qp->qp_type == IBV_QPT_XRC_RECV)
+    // The sending end of XRC has no use for them.
+    if (end->qp->qp_type != IBV_QPT_UD && end->qp->qp_type != IBV_QPT_UC)
         mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
     return ibv_modify_qp(end->qp, &attr, mask);
 }
