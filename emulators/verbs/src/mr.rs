@@ -113,12 +113,13 @@ pub struct Grant<'a> {
 }
 
 impl Grant<'_> {
-    /// Pages `bytes` bytes of this process's memory in, if the region follows the page tables. As
-    /// with mlx5, a fault in a writable region asks for write access even where the operation only
-    /// reads (torvalds/linux drivers/infiniband/hw/mlx5/odp.c). False: a protection error.
-    pub fn is_paged(&self, bytes: u64) -> bool {
+    /// Pages `bytes` bytes in, if the region follows the page tables. As with mlx5, a fault in a
+    /// writable region asks for write access even where the operation only reads (torvalds/linux
+    /// drivers/infiniband/hw/mlx5/odp.c). Memory of another process is written; the copy pages it
+    /// in. False: a protection error.
+    pub fn is_paged(&self, process: &Process, bytes: u64) -> bool {
         let access = self.mr.access.load(Relaxed);
-        let follows = access & abi::IBV_ACCESS_ON_DEMAND != 0;
+        let follows = access & abi::IBV_ACCESS_ON_DEMAND != 0 && self.slot == process.slot;
         let is_written = access & LOCAL_WRITE != 0;
         !follows || has_pages(self.addr, bytes) && (!is_written || fault_for_writing(self.addr, bytes))
     }

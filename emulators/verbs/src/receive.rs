@@ -119,7 +119,7 @@ pub fn memory<'a>(process: &'a Process, sges: &[Sge], device: u32, pd: u32, acce
                     access,
                 },
             )?;
-            if !grant.is_paged(bytes) {
+            if !grant.is_paged(process, bytes) {
                 return None;
             }
             memory.pieces.push(grant.addr, bytes);
