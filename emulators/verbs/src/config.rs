@@ -125,6 +125,14 @@ emulator_common::words! {
         /// Polls of the CQs of their device after which they return, at the latest after a while.
         pub resolve_polls: u64 = 0, "resolve-polls" => number;
         pub rnr: u32 = 0, "rnr" => percent;
+        /// Objects that live when their device is closed stay, as they do on hardware.
+        pub leaks: bool = false, "leaks" => yes;
+        /// A CQ that overruns is fatal.
+        pub no_overrun: bool = false, "no-overrun" => yes;
+        /// The queues that programs make are reported on stderr.
+        pub sizes: bool = false, "sizes" => yes;
+        /// Work requests that fail are reported on stderr.
+        pub trace: bool = false, "trace" => yes;
         /// Devices print what they have done when they are closed.
         pub report: bool = false, "report" => yes;
         /// The nth registration of a process fails; 0: none.

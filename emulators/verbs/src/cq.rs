@@ -6,6 +6,7 @@ use emulator_common::table::set;
 use gasnet_ibv_abi as abi;
 
 use crate::event;
+use crate::handle::misuse;
 use crate::process::{now_ns, Process};
 use crate::reclaim::destroy_cq;
 use crate::shm::Cq;
@@ -120,6 +121,9 @@ pub fn push(process: &Process, key: u32, cqe: &Cqe) -> bool {
         return false;
     }
     if !cq.ring.push(process.words, &cqe.encode()) {
+        if process.config.no_overrun {
+            misuse(&format!("CQ of {} completions has overrun", cq.ring.capacity()));
+        }
         cq.overrun.store(1, Relaxed);
         event::push(process, cq.events.load(Relaxed), (abi::IBV_EVENT_CQ_ERR, key));
         return false;

@@ -59,7 +59,7 @@ pub fn receives(count: u32, sges: u32, head: u64) -> u64 {
 
 /// Bytes of a CQ.
 pub fn completions(count: u32) -> u64 {
-    u64::from(count.next_power_of_two()) * 64
+    u64::from((count + 1).next_power_of_two()) * 64
 }
 
 /// Locked memory, which counts against the limit of the process until this is dropped.

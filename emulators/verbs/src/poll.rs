@@ -53,7 +53,7 @@ extern "C" fn ibv_destroy_comp_channel(channel: *mut abi::ibv_comp_channel) -> c
     0
 }
 
-/// Makes a CQ. `capacity`: as the program asks; it gets 2^n - 1.
+/// Makes a CQ for as many completions as the program asks for. Devices may have room for more.
 pub fn create(
     context: *mut abi::ibv_context,
     capacity: u32,
@@ -68,7 +68,9 @@ pub fn create(
         return Err(libc::EINVAL);
     }
     owner.process.count(Call::CreateCq)?;
-    let capacity = (capacity + 1).next_power_of_two() - 1;
+    if owner.process.config.sizes {
+        eprintln!("emulator of verbs: CQ of {capacity} completions");
+    }
     let channel_of = (!channel.is_null()).then(|| Channel::of(channel));
     let channel_events = channel_of.map_or(0, |channel| channel.events);
     let locked = Locked::new(owner.process, footprint::completions(capacity))?;

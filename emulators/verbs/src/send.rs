@@ -15,6 +15,7 @@ use crate::migration;
 use crate::process::now_ns;
 use crate::qp::{fail, Qp, SendQueue};
 use crate::respond::{self, Answer};
+use crate::text;
 use crate::ud;
 use crate::wqe::{class, completion_opcode, Outcome, Wqe};
 
@@ -155,6 +156,9 @@ impl Qp {
         if status == abi::IBV_WC_SUCCESS && !self.sig_all && wqe.flags & abi::IBV_SEND_SIGNALED == 0 {
             return true;
         }
+        if self.process.config.trace && status != abi::IBV_WC_SUCCESS && status != abi::IBV_WC_WR_FLUSH_ERR {
+            self.trace(wqe, status);
+        }
         let from = From::Send(self.key, wqe.number);
         let mut cqe = Cqe::new(wqe.wr_id, status, completion_opcode(wqe.opcode), self.key, from);
         cqe.byte_len = match wqe.operation() {
@@ -162,6 +166,21 @@ impl Qp {
             _ => wqe.length() as u32,
         };
         cq::push(self.process, self.shared.send_cq.load(Relaxed), &cqe)
+    }
+
+    /// Reports a failure.
+    #[cold]
+    fn trace(&self, wqe: &Wqe, status: u32) {
+        let peer = self.shared.dest_qpn.load(Relaxed);
+        eprintln!(
+            "emulator of verbs: queue pair {:#x} to {peer:#x}: {:?} of {} bytes, to {:#x} with key {:#x}: {}",
+            self.key,
+            wqe.operation(),
+            wqe.length(),
+            wqe.remote_addr,
+            wqe.rkey,
+            text::status(status).to_string_lossy()
+        );
     }
 
     /// The state after a failed work request. Unreliable QPs only stop sending.

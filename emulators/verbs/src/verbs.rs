@@ -35,6 +35,10 @@ fn new_srq(context: *mut abi::ibv_context, init: &abi::ibv_srq_init_attr_ex) -> 
         return Err(libc::EINVAL);
     }
     let xrc = (init.srq_type == abi::IBV_SRQT_XRC).then(|| (Xrcd::of(init.xrcd), Cq::of(init.cq)));
+    if config.sizes {
+        let kind = if xrc.is_some() { "XRC SRQ" } else { "SRQ" };
+        eprintln!("emulator of verbs: {kind} of {} receives", attr.max_wr);
+    }
     let pd = Pd::of(init.pd);
     let max_sge = attr.max_sge.max(1);
     let attributes = srq::Attributes {
@@ -247,6 +251,17 @@ fn new_qp(context: *mut abi::ibv_context, init: &abi::ibv_qp_init_attr_ex) -> Re
         sig_all: init.sq_sig_all != 0,
         events: owner.events,
     };
+    if owner.process.config.sizes {
+        let name = match kind {
+            abi::IBV_QPT_RC => "RC",
+            abi::IBV_QPT_UC => "UC",
+            abi::IBV_QPT_UD => "UD",
+            abi::IBV_QPT_XRC_SEND => "XRC_SEND",
+            _ => "XRC_RECV",
+        };
+        let (sends, receives) = (cap.max_send_wr, cap.max_recv_wr);
+        eprintln!("emulator of verbs: QP {name} of {sends} sends, {receives} receives");
+    }
     let receives = footprint::receives(cap.max_recv_wr, cap.max_recv_sge, 0);
     let sends = footprint::send_queue(kind, &cap).unwrap_or(0);
     let locked = Some(Locked::new(owner.process, sends.saturating_add(receives))?);
