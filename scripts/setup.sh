@@ -67,6 +67,9 @@ everything() {
     need clang clang
     need valgrind valgrind
     need chromium chromium
+    # Programs that run on the emulated verbs.
+    need ib_send_bw perftest
+    need ucx_perftest ucx-utils
     need dpkg-buildpackage dpkg-dev
     need dh debhelper
     need lintian lintian
