@@ -84,8 +84,12 @@ fn run(info: &StartInfo<'_>) -> Result<Net, String> {
     open::warn_of_paging(&all, info.rank, &settings);
     let wake = WakeUp::new(&opened.rails).map_err(|why| format!("epoll failed: {why}"))?;
     let job = Job { info, settings, all };
-    let (messages, max_bytes) = job.messages(opened, xrc)?;
-    post_first(&messages.fabric)?;
+    let made = job.messages(opened, xrc).and_then(|made| {
+        post_first(&made.0.fabric)?;
+        Ok(made)
+    });
+    // Others would wait for a process that has no memory to connect.
+    let (messages, max_bytes) = all_can(info, made)?;
     let has_datagrams = lacks_datagrams.is_none();
     let kinds = job.all.iter().map(|record| record.connects);
     let kinds: Vec<Kind> = if has_datagrams {

@@ -233,6 +233,9 @@ mod plans {
         old_libraries_on_roce: "old-library link=roce gid=0:1:0:none", "", "over_verbs";
         calls_fail_for_a_while: "no-odp late delay=20 fail=create_qp:1:3:ENOMEM fail=create_qp:9:2:EINVAL",
             "GASNET_NONBULKPUT_BOUNCE_LIMIT=4096", "operations::over_verbs notification";
+        registrations_fail_for_a_while: "no-odp late delay=20 fail=reg_mr:1:5:EAGAIN fail=reg_mr:12:2:EAGAIN \
+                                         fail=reg_mr:60:9:EAGAIN", "GASNET_NONBULKPUT_BOUNCE_LIMIT=4096",
+            "operations::over_verbs notification";
         registered_memory_is_not_stale: "stale late delay=20 no-odp", "", "operations::over_verbs notification";
     }
 }

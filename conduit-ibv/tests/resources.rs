@@ -10,6 +10,7 @@ use gasnet_conduit_util::mapped::Mapped;
 use gasnet_ibv_abi as abi;
 use gasnet_sys::env;
 use std::ffi::CStr;
+use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 
 /// A rank starts alone, and prints why not.
@@ -31,6 +32,31 @@ fn start_in_vain() {
     let ranks = [JobRank(0), JobRank(1)];
     let started = Ibv.start(&start_info(JobRank(0), &ranks, &exchange));
     eprintln!("{}", started.map_or_else(|why| why.message, |_| "started".to_owned()));
+}
+
+/// Two ranks start, and print what becomes of them.
+#[test]
+#[ignore = "a child of other tests"]
+fn start_together() {
+    conformance::end_after(Duration::from_secs(120));
+    emulated::emulate();
+    let ranks = [JobRank(0), JobRank(1)];
+    let (table, barrier) = (Mutex::new(vec![Vec::new(); 2]), Barrier::new(2));
+    let start = |rank: JobRank| {
+        let exchange = |bytes: &[u8]| {
+            table.lock().unwrap()[rank.index()] = bytes.to_vec();
+            barrier.wait();
+            let all = table.lock().unwrap().concat();
+            barrier.wait();
+            all
+        };
+        let started = Ibv.start(&start_info(rank, &ranks, &exchange));
+        eprintln!("{}", started.map_or_else(|why| why.message, |_| "started".to_owned()));
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| start(ranks[0]));
+        start(ranks[1]);
+    });
 }
 
 /// A rank starts for one thread. Another library of this process has opened a device before, makes
@@ -240,6 +266,24 @@ fn objects_of_a_failed_start_end_before_their_device() {
         expect("start", &fault, "GASNET_CONNECT_STATIC=0", "Cannot allocate memory");
     }
     expect("start", "max-qp=0", "GASNET_USE_SRQ=1", "ibv_create_qp failed");
+}
+
+/// The other rank does not wait for one that has no memory for its buffers.
+#[test]
+fn a_rank_that_cannot_register_memory_keeps_no_other() {
+    let why = "failed to start; its message precedes";
+    // The pools of each rank have seven regions, after one of its datagrams.
+    for nth in [1, 4, 9, 16] {
+        expect("start_together", &format!("no-odp reg-fail={nth}"), "", why);
+    }
+    expect("start_together", "no-odp reg-fail=17", "GASNET_USE_SRQ=1", why);
+    expect("start_together", "no-odp", "", "started");
+}
+
+#[test]
+fn registrations_that_fail_for_too_long() {
+    let why = "send buffers cannot be registered: Resource temporarily unavailable";
+    expect("start_together", "no-odp fail=reg_mr:3:9999:EAGAIN", "", why);
 }
 
 /// The emulator aborts when two threads poll a queue that was made without locks.

@@ -8,6 +8,8 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::ptr;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 /// A protection domain.
 pub struct Domain {
@@ -38,16 +40,14 @@ impl Domain {
     /// The memory stays mapped until the region is dropped.
     pub unsafe fn register(&self, address: usize, bytes: usize, access: Access) -> Result<Region, Errno> {
         // SAFETY: a domain; the library checks the memory.
-        let raw = unsafe { (self.library.reg_mr)(self.raw(), address as *mut _, bytes, access.0 as i32) };
-        self.region(raw)
+        self.region(|| unsafe { (self.library.reg_mr)(self.raw(), address as *mut _, bytes, access.0 as i32) })
     }
 
     /// Registers all memory of this process, as it is mapped at any time.
     pub fn register_on_demand(&self, access: Access) -> Result<Region, Errno> {
         let access = abi::IBV_ACCESS_ON_DEMAND | access.0;
         // SAFETY: a domain; the device follows the page tables, so nothing has to stay mapped.
-        let raw = unsafe { (self.library.reg_mr)(self.raw(), ptr::null_mut(), usize::MAX, access as i32) };
-        self.region(raw)
+        self.region(|| unsafe { (self.library.reg_mr)(self.raw(), ptr::null_mut(), usize::MAX, access as i32) })
     }
 
     /// Registers a dmabuf from `offset` on, which peers and operations use at these addresses.
@@ -63,16 +63,29 @@ impl Domain {
         let (offset, address) = (offset as u64, addresses.start as u64);
         let (fd, access) = (fd.as_raw_fd(), access.0 as i32);
         // SAFETY: a domain and an open descriptor; the region holds the buffer.
-        let raw = unsafe { register(self.raw(), offset, addresses.len(), address, fd, access) };
-        self.region(raw)
+        self.region(|| unsafe { register(self.raw(), offset, addresses.len(), address, fd, access) })
     }
 
-    fn region(&self, raw: *mut abi::ibv_mr) -> Result<Region, Errno> {
-        // SAFETY: just made, or null.
-        let made = unsafe { Made::new(raw, self.library.dereg_mr, Arc::clone(&self.made))? };
-        // SAFETY: a region; its keys are constant.
-        let (lkey, rkey) = unsafe { ((*raw).lkey, (*raw).rkey) };
-        Ok(Region { made, lkey, rkey })
+    /// Registers by a call, which is repeated while the kernel asks for that: it could not get hold
+    /// of pages that are on the move.
+    fn region(&self, register: impl Fn() -> *mut abi::ibv_mr) -> Result<Region, Errno> {
+        const TRIES: u32 = 200;
+        const PAUSE: Duration = Duration::from_millis(1);
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let raw = register();
+            // SAFETY: just made, or null.
+            match unsafe { Made::new(raw, self.library.dereg_mr, Arc::clone(&self.made)) } {
+                Err(Errno(libc::EAGAIN)) if tries < TRIES => thread::sleep(PAUSE),
+                made => {
+                    let made = made?;
+                    // SAFETY: a region; its keys are constant.
+                    let (lkey, rkey) = unsafe { ((*raw).lkey, (*raw).rkey) };
+                    return Ok(Region { made, lkey, rkey });
+                }
+            }
+        }
     }
 }
 
