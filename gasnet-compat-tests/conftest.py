@@ -5,6 +5,7 @@ import sys
 
 sys.dont_write_bytecode = True
 import jobs  # noqa: E402  (pytest.ini names the folder)
+import libfabrics  # noqa: E402
 import lines  # noqa: E402
 import matrix  # noqa: E402
 import programs  # noqa: E402
@@ -35,6 +36,10 @@ class Choice:
                 raise matrix.Unknown(f"{option} {unfit[0]}: not understood")
         if options.emulator and not any(c.conduit in jobs.EMULATORS for c in self.configurations):
             raise matrix.Unknown(f"--emulator: no conduit with an emulator is chosen ({', '.join(jobs.EMULATORS)})")
+        if options.providers:
+            matrix.known("kind of providers", options.providers.partition(":")[0], libfabrics.KINDS)
+        if options.providers and {c.conduit for c in self.configurations} != {"ofi"}:
+            raise matrix.Unknown("--providers: other conduits than ofi are chosen")
 
 
 def pytest_addoption(parser):
@@ -58,6 +63,7 @@ def pytest_addoption(parser):
     group.addoption("--wrapper", default="", help="put before the program, for example valgrind")
     group.addoption("--env", default="", help="further environment, NAME=value words")
     group.addoption("--emulator", default="", help="options of scripts/with-emulator: --faults late --faults yield=9")
+    group.addoption("--providers", default="", help="over providers of libfabric: versions, profiles, profiles:SEED")
     group.addoption("--timeout-factor", type=float, default=1)
     group.addoption("--lines", nargs="?", const="", default=None, metavar="PREFIX", help="report as a check's step")
 

@@ -131,6 +131,19 @@ static void test_check_network(void) {
     CHECKF(ranks <= (gex_Rank_t)atoi(most), "%u ranks share memory", (unsigned)ranks);
 }
 
+/* Fails unless this process has loaded the library that it is to use: TEST_LIBRARY is its file. */
+static void test_check_library(void) {
+    const char *library = getenv("TEST_LIBRARY");
+    FILE *maps;
+    char line[4096];
+    int is_loaded = 0;
+    if (!library) return;
+    maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof line, maps)) is_loaded |= strstr(line, library) != NULL;
+    if (maps) fclose(maps);
+    CHECKF(is_loaded, "%s is not loaded", library);
+}
+
 /* Creates client, endpoint and team. */
 static void test_init_flags(const char *name, int *argc, char ***argv, gex_Flags_t flags) {
     int rc;
@@ -144,6 +157,7 @@ static void test_init_flags(const char *name, int *argc, char ***argv, gex_Flags
     me = gex_TM_QueryRank(tm);
     np = gex_TM_QuerySize(tm);
     test_check_network();
+    test_check_library();
 }
 
 TEST_UNUSED static void test_init(const char *name, int *argc, char ***argv) { test_init_flags(name, argc, argv, 0); }

@@ -28,6 +28,7 @@ import tempfile
 from pathlib import Path
 
 import jobs
+import libfabrics
 import matrix
 import pytest
 
@@ -81,11 +82,23 @@ class ProgramFile(pytest.File):
         modes = matrix.modes_of(configuration, family, found, key, options.modes.split(), bool(options.slice))
         for mode in modes:
             name = f"{configuration}:{mode}" + (f":{variant}" if variant else "")
+            if options.providers:
+                for provider in libfabrics.providers(options.providers):
+                    yield self.over(provider, name, (configuration, family, mode), found)
+                continue
             every = not options.slice and not options.part
             always = every or (matrix.is_first(configuration, found) and mode == modes[-1])
             one_in = configuration.one_in if options.slice else 4
             if always or matrix.chance(options.slice or options.part, f"{family}/{key} {name}", one_in):
                 yield Program.from_parent(self, name=name, where=(configuration, family, mode), found=found)
+
+    def over(self, provider, name, where, found):
+        """A variant over a provider of libfabric."""
+        name = f"{name}:{provider.name}"
+        if provider.missing:
+            return Reason.from_parent(self, name=name, reason=provider.missing)
+        found = {**found, "ENV": f"{found.get('ENV', '')} {provider.words}"}
+        return Program.from_parent(self, name=name, where=where, found=found)
 
     def is_left_out(self, configuration, family):
         """Networks in a slice; tools, which know neither segments nor the universal library."""
