@@ -1,5 +1,6 @@
 /* Remote atomics of all types: all ranks on one word, and every operation on a word of another
- * rank, in domains of operations that NICs perform and of those that they do not. */
+ * rank. A NIC performs those of a domain if it has all of the domain's operations, so there are
+ * domains for HCAs (verbs), for other NICs, and for the CPU. */
 #include "selftest.h"
 
 #include <gasnet_ratomic.h>
@@ -7,7 +8,8 @@
 
 enum { WORD = 1024, CONTENDED = 2048 }; /* in CONTROL */
 
-#define NIC_OPS (GEX_OP_ADD | GEX_OP_FADD | GEX_OP_SET | GEX_OP_GET | GEX_OP_SWAP | GEX_OP_CAS | GEX_OP_FCAS)
+#define HCA_OPS (GEX_OP_ADD | GEX_OP_FADD | GEX_OP_GET | GEX_OP_CAS | GEX_OP_FCAS)
+#define NIC_OPS (HCA_OPS | GEX_OP_SET | GEX_OP_SWAP)
 #define MORE_OPS                                                                                             \
     (NIC_OPS | GEX_OP_SUB | GEX_OP_FSUB | GEX_OP_INC | GEX_OP_FINC | GEX_OP_DEC | GEX_OP_FDEC | GEX_OP_MIN | \
      GEX_OP_FMIN | GEX_OP_MAX | GEX_OP_FMAX | GEX_OP_MULT | GEX_OP_FMULT)
@@ -28,9 +30,20 @@ static const struct operation {
 };
 enum { OPERATIONS = sizeof operations / sizeof operations[0] };
 
+static const struct {
+    const char *name;
+    gex_OP_t ops;
+    int has_bits; /* for integers */
+} domains[] = {
+    {"domain of additions and compare-and-swap", HCA_OPS, 0},
+    {"domain of additions, SET, SWAP and compare-and-swap", NIC_OPS, 0},
+    {"domain of all operations", MORE_OPS, 1},
+};
+enum { DOMAINS = sizeof domains / sizeof domains[0] };
+
 static gex_AD_t domain;
 static gex_OP_t domain_ops;
-static const char *domain_name;
+static char domain_name[80]; /* with the type */
 
 #define BITS_INTEGER(old, a)          \
     case GEX_OP_AND:                  \
@@ -78,7 +91,7 @@ static const char *domain_name;
             const struct operation *o = &operations[turn % OPERATIONS];                                               \
             uint64_t random = turn;                                                                                   \
             type a = (type)((int)(next_random(&random) % 64) - 20), b = (type)(turn % 100), result = 77, expected;    \
-            struct step s = {#NAME, domain_name, o->name, sizeof(type), 0, 0, peer};                                  \
+            struct step s = {o->name, NULL, domain_name, sizeof(type), 0, 0, peer};                                   \
             if (!(domain_ops & o->op)) continue;                                                                      \
             if ((o->op == GEX_OP_CAS || o->op == GEX_OP_FCAS) && turn / OPERATIONS % 2 == 0) a = old;                 \
             if ((o->op == GEX_OP_MULT || o->op == GEX_OP_FMULT) && ((double)old > 1e3 || (double)old < -1e3)) a = 0;  \
@@ -100,14 +113,14 @@ static const char *domain_name;
         end_turns(turn, OPERATIONS);                                                                                  \
         gex_RMA_GetBlocking(tm, words, peer, at - 1, sizeof words, 0);                                                \
         if (words[0] != (type)90 || words[2] != (type)92) {                                                           \
-            struct step s = {#NAME, domain_name, "words around", sizeof(type), 0, 0, peer};                           \
+            struct step s = {"words around atomics", NULL, domain_name, sizeof(type), 0, 0, peer};                    \
             fail(&s, "%.17g and %.17g instead of 90 and 92", (double)words[0], (double)words[2]);                     \
         }                                                                                                             \
     }                                                                                                                 \
     /* All ranks add to one word: each fetches other values, and all of them together are 0, 1, 2... */               \
     static void all_##NAME(gex_Rank_t target, double until) {                                                         \
         type *at = (type *)(void *)(part_of(target, CONTROL) + CONTENDED), old, last = -1;                            \
-        struct step s = {#NAME, domain_name, "FADD of all ranks", sizeof(type), 0, 0, target};                        \
+        struct step s = {"FADD of all ranks", NULL, domain_name, sizeof(type), 0, 0, target};                         \
         int i;                                                                                                        \
         uint64_t sums[2] = {0, 0}, total; /* of the fetched values; additions */                                      \
         if (me == target) *at = 0;                                                                                    \
@@ -137,25 +150,25 @@ DEFINE(DBL, double, double, BITS_FLOAT)
 
 enum { I32, U32, I64, U64, FLT, DBL };
 static const struct {
+    const char *name;
     gex_DT_t type;
     void (*each)(const struct test *test, gex_Rank_t peer, double until);
     void (*all)(gex_Rank_t target, double until);
 } types[] = {
-    [I32] = {GEX_DT_I32, each_I32, all_I32}, [U32] = {GEX_DT_U32, each_U32, all_U32},
-    [I64] = {GEX_DT_I64, each_I64, all_I64}, [U64] = {GEX_DT_U64, each_U64, all_U64},
-    [FLT] = {GEX_DT_FLT, each_FLT, all_FLT}, [DBL] = {GEX_DT_DBL, each_DBL, all_DBL},
+    [I32] = {"I32", GEX_DT_I32, each_I32, all_I32}, [U32] = {"U32", GEX_DT_U32, each_U32, all_U32},
+    [I64] = {"I64", GEX_DT_I64, each_I64, all_I64}, [U64] = {"U64", GEX_DT_U64, each_U64, all_U64},
+    [FLT] = {"FLT", GEX_DT_FLT, each_FLT, all_FLT}, [DBL] = {"DBL", GEX_DT_DBL, each_DBL, all_DBL},
 };
 
 static void run(const struct test *test) {
-    int i = test->variant, is_float = i == FLT || i == DBL, few;
+    int i = test->variant, is_float = i == FLT || i == DBL, d;
     double until;
-    for (few = 1; few >= 0; few--) {
-        gex_OP_t float_ops = is_float ? 0 : BIT_OPS;
-        domain_ops = few ? NIC_OPS : MORE_OPS | float_ops;
-        domain_name = few ? "domain of operations that NICs perform" : "domain of all operations";
+    for (d = 0; d < DOMAINS; d++) {
+        domain_ops = domains[d].ops | (domains[d].has_bits && !is_float ? BIT_OPS : 0);
+        snprintf(domain_name, sizeof domain_name, "%s, %s", types[i].name, domains[d].name);
         waiting("gex_AD_Create", 0);
         gex_AD_Create(&domain, tm, types[i].type, domain_ops, 0);
-        until = now() + (test_ends() - now()) / (few + 1);
+        until = now() + (test_ends() - now()) / (DOMAINS - d);
         types[i].all(0, now() + (until - now()) / 4);
         if (np > 1) types[i].all(np - 1, now() + (until - now()) / 4);
         in_turns(test, types[i].each, until);

@@ -11,6 +11,7 @@
 enum { HELLO = 180, NAME = 64 };
 
 static struct host { char name[NAME], system[3 * NAME]; } own, *hosts; /* by rank, on rank 0 */
+static char (*names)[NAME];                                            /* of all hosts, by rank */
 static gex_Rank_t greetings, host_ranks, nbrhd_ranks;
 static gex_RankInfo_t *host_info, *nbrhd_info;
 static gex_Rank_t host_index, nbrhd_index;
@@ -25,12 +26,10 @@ static void on_hello(gex_Token_t token, void *payload, size_t bytes) {
 
 const char *host_of(gex_Rank_t rank) {
     gex_Rank_t i;
-    if (rank == me) return own.name;
-    if (hosts != NULL) return hosts[rank].name;
     for (i = 0; i < host_ranks; i++) {
         if (host_info[i].gex_jobrank == rank) return own.name;
     }
-    return "another host";
+    return names[rank][0] != '\0' ? names[rank] : "another host";
 }
 
 const char *path_to(gex_Rank_t rank) {
@@ -75,15 +74,32 @@ void facts_setup(void) {
     strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", gmtime(&seconds));
     gex_System_QueryHostInfo(&host_info, &host_ranks, &host_index);
     gex_System_QueryNbrhdInfo(&nbrhd_info, &nbrhd_ranks, &nbrhd_index);
+    names = calloc(np, sizeof *names);
+    if (names == NULL) gasnet_exit(1);
     if (me != 0) return;
     hosts = calloc(np, sizeof *hosts);
     if (hosts == NULL) gasnet_exit(1);
 }
 
 void facts_gather(void) {
+    struct step s = {"first message to rank 0", NULL, NULL, 0, 0, 0, 0};
+    char(*all)[NAME] = NULL;
+    gex_Rank_t rank;
+    step(&s);
     gex_AM_RequestMedium0(tm, 0, HELLO, &own, sizeof own, GEX_EVENT_NOW, 0);
-    if (me != 0) return;
-    GASNET_BLOCKUNTIL(__atomic_load_n(&greetings, __ATOMIC_ACQUIRE) == np);
+    waiting("first messages to rank 0", 0);
+    if (me == 0) {
+        GASNET_BLOCKUNTIL(__atomic_load_n(&greetings, __ATOMIC_ACQUIRE) == np);
+        all = calloc(np, sizeof *all);
+        if (all == NULL) gasnet_exit(1);
+        for (rank = 0; rank < np; rank++) memcpy(all[rank], hosts[rank].name, NAME);
+    }
+    waiting("broadcast of the names of hosts", 0);
+    gex_Event_Wait(gex_Coll_BroadcastNB(tm, 0, names, all, np * sizeof *names, 0));
+    free(all);
+}
+
+void facts_ask(void) {
     info_text = output_of_info("-v -c -b -l -k");
     info_json = output_of_info("--json -v -c -b -l -k");
 }
@@ -135,8 +151,9 @@ void facts_text(FILE *out) {
             (unsigned long long)options.seed, options.limit, options.quick ? ", --quick" : "");
     fprintf(out, "library   %s\nconduit   %s\nranks     %u\n", GASNET_CONFIG_STRING, conduit_name(), (unsigned)np);
     for (rank = 0; rank < np; rank += alike(rank))
-        fprintf(out, "host      %s: %u ranks from rank %u on, %s\n", hosts[rank].name, (unsigned)alike(rank),
-                (unsigned)rank, hosts[rank].system);
+        if (hosts[rank].name[0] != '\0')
+            fprintf(out, "host      %s: %u ranks from rank %u on, %s\n", hosts[rank].name, (unsigned)alike(rank),
+                    (unsigned)rank, hosts[rank].system);
     for (i = 0; i < LIMITS; i++) fprintf(out, "limit     %s: %zu bytes\n", limits[i].name, limits[i].value());
     for (variable = environ; *variable != NULL; variable++) {
         if (is_setting(*variable)) fprintf(out, "setting   %s\n", *variable);

@@ -19,6 +19,8 @@ enum { TABLES = sizeof tables / sizeof tables[0], MOST_TESTS = 100 };
 /* Time for the tests. One that needs less or more leaves more or less to later ones. */
 enum { QUICK_SECONDS = 40, SECONDS = 520 };
 static const double LEAST_SECONDS = 0.2;
+/* gasnet_info on the host of rank 0, while the others wait. */
+enum { INFO_SECONDS = 60 };
 
 static const char usage[] =
     "usage: gasnetrun -n <n> gasnet_selftest [options] [test[,test...]]\n"
@@ -215,11 +217,16 @@ int main(int argc, char **argv) {
     report_handlers();
     facts_setup();
     plan_setup();
+    report_setup(selected, count);
     watch_start();
     barrier();
     facts_gather();
+    share = INFO_SECONDS;
+    waiting("output of gasnet_info", share);
+    if (me == 0) facts_ask();
     segment_setup();
-    report_setup(selected, count);
+    barrier();
+    report_started();
     for (i = 0; i < count; i++) weights += (size_t)selected[i]->weight;
     if (options.wanted != NULL && weights < 30) spare = 30 - weights; /* a test's share is not the whole time */
     for (end = now() + (options.quick ? QUICK_SECONDS : SECONDS), i = 0; i < count; i++) {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALL = 33, MOST_SIZES = 400 };
+enum { QUICK_SMALL = 33, SMALL = 130, MOST_SIZES = 500 }; /* limits of inline data are among the small ones */
 static struct size sizes[MOST_SIZES];
 static size_t count, stride;
 
@@ -49,7 +49,7 @@ static void around_settings(void) {
             if (*rest == 'k' || *rest == 'K') bytes <<= 10;
             if (*rest == 'm' || *rest == 'M') bytes <<= 20;
             snprintf(name, sizeof name, "%.*s", (int)(value - *variable), *variable);
-            if (bytes > SMALL && bytes <= most_bytes()) around((size_t)bytes, name);
+            if (bytes > QUICK_SMALL && bytes <= most_bytes()) around((size_t)bytes, name);
         }
     }
 }
@@ -60,7 +60,7 @@ void plan_setup(void) {
     size_t bytes;
     int power;
     char name[24];
-    for (bytes = 1; bytes <= SMALL; bytes++) add(bytes, "small", 0);
+    for (bytes = 1; bytes <= (options.quick ? QUICK_SMALL : SMALL); bytes++) add(bytes, "small", 0);
     around(gex_AM_LUBRequestMedium(), "largest Medium request");
     around(gex_AM_LUBReplyMedium(), "largest Medium reply");
     around(gex_AM_MaxRequestMedium(tm, GEX_RANK_INVALID, GEX_EVENT_NOW, 0, 0), "largest Medium without arguments");

@@ -7,7 +7,12 @@
 #include <unistd.h>
 
 enum { COUNT_SHORT = 170, COUNT_MEDIUM, TOKEN, SLOW, SLOW_US = 50000, MOST_PAYLOAD = 512 };
-static uint64_t received, sum, damaged;       /* by handlers */
+static uint64_t received, sum, damaged; /* by handlers */
+static struct {
+    gex_Rank_t from;
+    size_t bytes;
+    struct finding found;
+} first_damaged;
 static uint64_t expected, expected_sum, sent; /* of all bursts */
 static int token_value, slow_done, slow_expected;
 
@@ -21,9 +26,14 @@ static void on_short(gex_Token_t token, gex_AM_Arg_t number) {
 }
 static void on_medium(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t number) {
     struct finding found = {0, 0, 0, 0};
-    (void)token;
+    gex_Token_Info_t info;
     check(&found, payload, bytes, (uint32_t)number, 0);
-    __atomic_add_fetch(&damaged, found.wrong > 0, __ATOMIC_RELAXED);
+    if (found.wrong > 0 && __atomic_add_fetch(&damaged, 1, __ATOMIC_RELAXED) == 1) {
+        gex_Token_Info(token, &info, GEX_TI_SRCRANK);
+        first_damaged.from = info.gex_srcrank;
+        first_damaged.bytes = bytes;
+        first_damaged.found = found;
+    }
     count_one(number);
 }
 static void on_token(gex_Token_t token, gex_AM_Arg_t value) {
@@ -68,7 +78,13 @@ static void settle(const char *what) {
     if (received != expected || sum != expected_sum)
         fail(&s, "%llu messages arrived instead of %llu%s", (unsigned long long)received, (unsigned long long)expected,
              received == expected ? ", with other numbers than were sent" : "");
-    if (damaged > 0) fail(&s, "%llu payloads are damaged", (unsigned long long)damaged);
+    if (damaged > 0) {
+        s.peer = first_damaged.from;
+        s.bytes = first_damaged.bytes;
+        fail(&s, "%llu payloads are damaged; byte %ld of this one is 0x%02x instead of 0x%02x",
+             (unsigned long long)damaged, first_damaged.found.first, first_damaged.found.is,
+             first_damaged.found.expected);
+    }
     received = expected;
     sum = expected_sum;
     damaged = 0;

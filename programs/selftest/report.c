@@ -20,6 +20,7 @@ static struct result {
     size_t count;
 } * results, *current;
 static size_t tests;
+static const struct test start = {"start", "the ranks of the job reach each other", 0, 0, NULL, NULL};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t notes, failures, received; /* of this rank in this test; of all, on rank 0 */
 static int ended;
@@ -27,7 +28,7 @@ static int ended;
 static void on_note(gex_Token_t token, void *text, size_t bytes) {
     (void)token;
     pthread_mutex_lock(&lock);
-    if (current != NULL && current->count < PER_TEST) current->texts[current->count++] = strndup(text, bytes);
+    if (current->count < PER_TEST) current->texts[current->count++] = strndup(text, bytes);
     pthread_mutex_unlock(&lock);
     __atomic_add_fetch(&received, 1, __ATOMIC_RELEASE);
 }
@@ -37,20 +38,28 @@ void note(const char *text) {
     gex_AM_RequestMedium0(tm, 0, NOTE, (void *)(uintptr_t)text, strlen(text), GEX_EVENT_NOW, 0);
 }
 
-void fail(const struct step *s, const char *format, ...) {
-    char text[TEXT];
-    va_list arguments;
-    int used = snprintf(text, sizeof text, "%s", s->operation);
-    if (++failures > PER_RANK) return;
-#define ADD(...) used += used < TEXT ? snprintf(text + used, (size_t)(TEXT - used), __VA_ARGS__) : 0
+int describe(char *text, size_t size, const struct step *s) {
+    size_t used = 0;
+#define ADD(...) used += used < size ? (size_t)snprintf(text + used, size - used, __VA_ARGS__) : 0
+    ADD("%s", s->operation);
     if (s->bytes > 0) ADD(", %zu bytes", s->bytes);
     if (s->class != NULL) ADD(" (%s)", s->class);
     if (s->memory != NULL) ADD(", local memory: %s", s->memory);
     if (s->bytes > 0) ADD(", alignment %u here and %u there", s->local, s->remote);
-    if (s->peer == GEX_RANK_INVALID) ADD(", rank %u on %s with all ranks: ", (unsigned)me, host_of(me));
+    if (s->peer == GEX_RANK_INVALID) ADD(", rank %u on %s with all ranks", (unsigned)me, host_of(me));
     else
-        ADD(", rank %u on %s with rank %u on %s %s: ", (unsigned)me, host_of(me), (unsigned)s->peer, host_of(s->peer),
+        ADD(", rank %u on %s with rank %u on %s %s", (unsigned)me, host_of(me), (unsigned)s->peer, host_of(s->peer),
             path_to(s->peer));
+    return (int)(used < size ? used : size - 1);
+}
+
+void fail(const struct step *s, const char *format, ...) {
+    char text[TEXT];
+    va_list arguments;
+    int used;
+    if (++failures > PER_RANK) return;
+    used = describe(text, sizeof text, s);
+    used += snprintf(text + used, sizeof text - (size_t)used, ": ");
     va_start(arguments, format);
     if (used < TEXT) vsnprintf(text + used, (size_t)(TEXT - used), format, arguments);
     va_end(arguments);
@@ -82,7 +91,6 @@ void json_string(FILE *out, const char *text) {
 
 static int verdict(void) {
     size_t i;
-    if (tests == 0) return 1; /* the job did not start */
     for (i = 0; i < tests; i++) {
         if (results[i].result != PASS && results[i].result != SKIP) return 1;
     }
@@ -173,15 +181,26 @@ static int write_files(int complete) {
 
 void report_setup(const struct test **all, size_t count) {
     size_t i;
-    results = calloc(count, sizeof *results);
+    results = calloc(count + 1, sizeof *results);
     if (results == NULL) gasnet_exit(1);
-    tests = count;
-    for (i = 0; i < count; i++) {
-        results[i].test = all[i];
+    tests = count + 1;
+    current = results;
+    current->test = &start;
+    current->result = UNDER_WAY;
+    for (i = 1; i < tests; i++) {
+        results[i].test = all[i - 1];
         results[i].result = NOT_RUN;
     }
+}
+
+void report_started(void) {
+    uint64_t cases = take_cases();
+    pthread_mutex_lock(&lock);
+    current->result = PASS;
+    current->cases = cases * np;
+    pthread_mutex_unlock(&lock);
     if (me != 0) return;
-    printf("gasnet_selftest: tests this library on this machine; %zu tests, about %s\n", count,
+    printf("gasnet_selftest: tests this library on this machine; %zu tests, about %s\n", tests - 1,
            options.quick ? "a minute" : "ten minutes");
     facts_text(stdout);
     printf("report    %s.txt, %s.json\n\n", options.report, options.report);
@@ -191,7 +210,7 @@ void report_setup(const struct test **all, size_t count) {
 void report_begin(const struct test *test) {
     int written;
     pthread_mutex_lock(&lock);
-    current = current == NULL ? results : current + 1;
+    current++;
     current->test = test;
     current->result = UNDER_WAY;
     written = me != 0 || ended || write_files(0);
@@ -207,7 +226,7 @@ void report_result(int result, uint64_t cases, uint64_t failed, int is_short, do
     current->failures = failed;
     current->seconds = seconds;
     if (me == 0 && !ended) {
-        printf("[%2zu/%zu] %-4s %-20s %8llu cases %6.1f s\n", (size_t)(current - results) + 1, tests,
+        printf("[%2zu/%zu] %-4s %-20s %8llu cases %6.1f s\n", (size_t)(current - results), tests - 1,
                words[current->result], current->test->name, (unsigned long long)cases, seconds);
         fflush(stdout);
     }
@@ -239,18 +258,15 @@ int report_end(int complete) {
 void report_hang(const char *text) {
     char line[TEXT + 64];
     pthread_mutex_lock(&lock);
-    if (current != NULL) {
-        current->result = FAIL;
-        snprintf(line, sizeof line,
-                 "no progress within the limit of %.0f s (--limit); each rank waits:", options.limit);
-        for (;;) {
-            size_t length = strcspn(text, "\n");
-            if (current->count < PER_TEST) current->texts[current->count++] = strdup(line);
-            if (length == 0 || length >= sizeof line) break;
-            memcpy(line, text, length);
-            line[length] = '\0';
-            text += length + (text[length] == '\n');
-        }
+    current->result = FAIL;
+    snprintf(line, sizeof line, "no progress within the limit of %.0f s (--limit); each rank waits:", options.limit);
+    for (;;) {
+        size_t length = strcspn(text, "\n");
+        if (current->count < PER_TEST) current->texts[current->count++] = strdup(line);
+        if (length == 0 || length >= sizeof line) break;
+        memcpy(line, text, length);
+        line[length] = '\0';
+        text += length + (text[length] == '\n');
     }
     pthread_mutex_unlock(&lock);
     report_end(1);

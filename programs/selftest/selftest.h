@@ -119,7 +119,7 @@ size_t most_of_message(int form, gex_Rank_t peer);
 void messages_setup(void);
 void pressure_setup(void);
 
-/* watch.c: ends the job when an operation does not. */
+/* watch.c: ends the job when an operation does not, and names the operation when the library aborts. */
 void step(const struct step *s);
 void waiting(const char *what, double seconds); /* for all ranks, which may take so long */
 void watch_test(const struct test *test);
@@ -129,9 +129,11 @@ void watch_setup(void);
 
 /* report.c: failures are collected on rank 0. */
 enum { PASS, FAIL, SKIP, NOT_RUN, UNDER_WAY };
+int describe(char *text, size_t size, const struct step *s); /* returns the length */
 void fail(const struct step *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void note(const char *text); /* a reason of this rank to fail or to skip the test */
 void report_setup(const struct test **tests, size_t count);
+void report_started(void); /* all ranks are there */
 void report_begin(const struct test *test);
 void report_result(int result, uint64_t cases, uint64_t failures, int is_short, double seconds);
 int report_end(int complete); /* the exit code */
@@ -146,6 +148,7 @@ void report_handlers(void);
 /* facts.c: versions, hosts, limits and settings. */
 void facts_setup(void);
 void facts_gather(void); /* collective */
+void facts_ask(void);    /* gasnet_info, which takes a while */
 const char *host_of(gex_Rank_t rank);
 const char *path_to(gex_Rank_t rank); /* self, neighbour or network */
 void facts_text(FILE *out);

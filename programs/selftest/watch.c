@@ -1,5 +1,6 @@
 /* Watches the operations of the main thread. One that does not end fails its test: rank 0 asks all
- * ranks for the operation that each waits for, writes the report, and ends the job. */
+ * ranks for the operation that each waits for, writes the report, and ends the job. An abort of the
+ * library names the operation, too. */
 #include "selftest.h"
 
 #include <pthread.h>
@@ -54,23 +55,35 @@ uint64_t take_cases(void) {
 }
 
 /* This rank's operation; returns by how much it exceeds its limit. */
-static double describe(char *text, size_t size) {
-    char peer[96] = "all ranks";
+static double describe_current(char *text, size_t size) {
     double late;
+    int used;
     pthread_mutex_lock(&lock);
-    if (current.step.peer != GEX_RANK_INVALID)
-        snprintf(peer, sizeof peer, "rank %u on %s", (unsigned)current.step.peer, host_of(current.step.peer));
-    snprintf(text, size, "rank %u on %s, test %s: %s (%zu bytes) waits for %s, for %.0f s", (unsigned)me, host_of(me),
-             current.test != NULL ? current.test->name : "-", current.step.operation, current.step.bytes, peer,
-             now() - current.since);
+    used = describe(text, size, &current.step);
+    snprintf(text + used, size - (size_t)used, ": for %.0f s, in test %s", now() - current.since,
+             current.test != NULL ? current.test->name : "start");
     late = now() - current.since - current.allowed;
     pthread_mutex_unlock(&lock);
     return late;
 }
 
+/* An abort in another thread may come while `lock` is held: the operation is read without it. */
+static struct sigaction before_abort;
+static void on_abort(int number) {
+    char text[2 * TEXT];
+    struct step s = current.step;
+    int used = snprintf(text, sizeof text, "gasnet_selftest: the library ends the job in test %s: ",
+                        current.test != NULL ? current.test->name : "start");
+    used += describe(text + used, sizeof text - (size_t)used - 1, &s);
+    text[used++] = '\n';
+    if (write(STDERR_FILENO, text, (size_t)used) < 0) used = 0;
+    sigaction(number, &before_abort, NULL);
+    raise(number); /* when this handler has returned */
+}
+
 static void on_query(gex_Token_t token) {
     char text[TEXT];
-    describe(text, sizeof text);
+    describe_current(text, sizeof text);
     gex_AM_ReplyMedium0(token, STATUS, text, strlen(text) + 1, GEX_EVENT_NOW, 0);
 }
 
@@ -119,7 +132,7 @@ static void end_job(void) {
     size_t used = 0;
     gex_Rank_t rank, listed = 0;
     end_within(6 * GRACE);
-    describe(statuses[0], TEXT);
+    describe_current(statuses[0], TEXT);
     if (pthread_create(&thread, NULL, ask_all, NULL) != 0) _exit(1);
     sleep(GRACE);
     for (rank = 0; rank < np && listed < MOST_LISTED; rank++, listed++) {
@@ -141,7 +154,7 @@ static void *watch(void *unused) {
         int is_late;
         usleep(200000);
         if (is_reported) continue;
-        is_late = describe(text, sizeof text) > 0;
+        is_late = describe_current(text, sizeof text) > 0;
         if (is_late) fprintf(stderr, "gasnet_selftest: no progress: %s\n", text);
         if (me == 0 && (is_late || __atomic_load_n(&reported, __ATOMIC_ACQUIRE))) end_job();
         if (!is_late) continue;
@@ -154,6 +167,10 @@ static void *watch(void *unused) {
 
 static pthread_t watcher;
 void watch_start(void) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_abort;
+    sigaction(SIGABRT, &action, &before_abort);
     if (me == 0) {
         statuses = calloc(np, sizeof *statuses);
         if (statuses == NULL) gasnet_exit(1);
