@@ -8,13 +8,15 @@
 //! - `per_process`, `object`: state of this process, and objects behind handles
 //! - `maps`: what a process has mapped
 //! - `wait`, `timers`: waiting, and tasks that are done later
-//! - `random`, `forge`: random numbers of faults, and messages that they alter
+//! - `random`, `forge`, `damage`, `frames`: random numbers of faults, and what they alter
 
 #![allow(missing_docs, reason = "internal to the emulators")]
 
 pub mod copy;
+pub mod damage;
 pub mod fabric;
 pub mod forge;
+pub mod frames;
 pub mod heap;
 pub mod lock;
 pub mod maps;

@@ -1,5 +1,6 @@
 //! EMU_ELAN. docs: emulators/README.md.
 
+use emulator_common::damage::Damage;
 use emulator_common::words::{check_dir, either, no, number, text, within, yes, Words};
 
 use crate::forge::Forgery;
@@ -45,6 +46,9 @@ emulator_common::words! {
         pub fail_queue: u64 = 0, "fail-queue" => number;
         /// The nth message of queues that an attachment sends has other bytes; 0: none.
         pub spoil_message: u64 = 0, "spoil-message" => number;
+        /// Puts (true) and gets of some lengths whose last byte has other bits.
+        pub damage: Vec<Damage<bool>> = Vec::new(),
+            "damage" += |text| Damage::parse(text, &[("put", true), ("get", false)]);
         pub forge: Vec<Forgery> = Vec::new(), "forge" += Forgery::parse;
         /// The interface has a later version.
         pub other_version: bool = false, "other-version" => yes;

@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 
 use emulator_common::copy::{self, Fault, Pieces};
+use emulator_common::damage::{corrupt, hits};
 use emulator_common::wait::Backoff;
 use gasnet_elan_abi as abi;
 
@@ -88,6 +89,14 @@ impl Transfer {
 
     /// Writes to the destination, from memory of this process.
     fn land(&self, from: u64) {
+        let is_damaged = hits(&self.attachment.process.config.damage, true, self.bytes);
+        let mut altered = is_damaged
+            .then(|| copy::gather(&Pieces::<1>::of(from, self.bytes)))
+            .flatten();
+        let from = altered.as_mut().map_or(from, |data| {
+            corrupt(data);
+            data.as_ptr() as u64
+        });
         if let Some((peer, to)) = self.target() {
             let result = copy::write(self.attachment.process, peer.slot, from, to, self.bytes);
             self.conclude(&peer, result);
@@ -97,6 +106,11 @@ impl Transfer {
     fn fetch(&self) {
         if let Some((peer, from)) = self.target() {
             let result = copy::read(self.attachment.process, peer.slot, self.local, from, self.bytes);
+            if result.is_ok() && hits(&self.attachment.process.config.damage, false, self.bytes) {
+                // SAFETY: the program's memory, where the copy has written.
+                let last = unsafe { &mut *((self.local + self.bytes - 1) as *mut u8) };
+                corrupt(std::slice::from_mut(last));
+            }
             self.conclude(&peer, result);
         }
     }

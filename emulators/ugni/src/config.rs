@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use emulator_common::damage::Damage;
 use emulator_common::words::{check_dir, either, fields, no, number, percent, text, yes, Words};
 use gasnet_gni_abi as abi;
 
@@ -69,6 +70,11 @@ emulator_common::words! {
         /// Bytes that a process may register.
         pub reg_bytes: u64 = u64::MAX, "reg-bytes" => number;
         pub post_error: Vec<PostError> = Vec::new(), "post-error" += post_error;
+        pub damage: Vec<Damage<abi::gni_post_type_t>> = Vec::new(), "damage" += damage;
+        /// Of the AMOs of a process each nth changes nothing; 0: none.
+        pub lost_update: u64 = 0, "lost-update" => number;
+        /// The GLOBAL event of the nth operation of a kind that has one is lost.
+        pub lost_event: Option<(abi::gni_post_type_t, u64)> = None, "lost-event" => lost_event;
         pub forge: Vec<Forgery> = Vec::new(), "forge" += Forgery::parse;
         /// Dedicated FMA descriptors, regions, CQs, and engines of a NIC.
         pub fma: u32 = 123, "fma" => number;
@@ -182,6 +188,35 @@ fn unregistrable(text: &str) -> Result<Unregistrable, String> {
     }
 }
 
+/// Kinds of operations; `any` is 0.
+const KINDS: [(&str, abi::gni_post_type_t); 9] = [
+    ("any", 0),
+    ("rdma-put", abi::GNI_POST_RDMA_PUT),
+    ("rdma-get", abi::GNI_POST_RDMA_GET),
+    ("fma-put", abi::GNI_POST_FMA_PUT),
+    ("fma-flag", abi::GNI_POST_FMA_PUT_W_SYNCFLAG),
+    ("fma-get", abi::GNI_POST_FMA_GET),
+    ("amo", abi::GNI_POST_AMO),
+    ("cqwrite", abi::GNI_POST_CQWRITE),
+    ("ce", abi::GNI_POST_CE),
+];
+
+fn kind_named(name: &str) -> Result<abi::gni_post_type_t, String> {
+    let kind = KINDS.iter().find(|kind| kind.0 == name).map(|kind| kind.1);
+    let names = || KINDS.map(|kind| kind.0).join(", ");
+    kind.ok_or_else(|| format!("must begin with one of {}", names()))
+}
+
+/// Puts and gets.
+fn damage(text: &str) -> Result<Damage<abi::gni_post_type_t>, String> {
+    Damage::parse(text, &KINDS[1..6])
+}
+
+fn lost_event(text: &str) -> Result<Option<(abi::gni_post_type_t, u64)>, String> {
+    let [kind, nth] = fields(text)?;
+    Ok(Some((kind_named(kind)?, number(nth)?)))
+}
+
 fn post_error(text: &str) -> Result<PostError, String> {
     let [kind, nth, status] = fields(text).map_err(|_| "needs KIND:N:STATUS")?;
     let (kind, lengths) = match kind.split_once('/') {
@@ -191,22 +226,7 @@ fn post_error(text: &str) -> Result<PostError, String> {
             (kind, number(least)?..=number(most)?)
         }
     };
-    let kind = match kind {
-        "any" => 0,
-        "rdma-put" => abi::GNI_POST_RDMA_PUT,
-        "rdma-get" => abi::GNI_POST_RDMA_GET,
-        "fma-put" => abi::GNI_POST_FMA_PUT,
-        "fma-flag" => abi::GNI_POST_FMA_PUT_W_SYNCFLAG,
-        "fma-get" => abi::GNI_POST_FMA_GET,
-        "amo" => abi::GNI_POST_AMO,
-        "cqwrite" => abi::GNI_POST_CQWRITE,
-        "ce" => abi::GNI_POST_CE,
-        _ => {
-            return Err(
-                "begins with any, rdma-put, rdma-get, fma-put, fma-flag, fma-get, amo, cqwrite or ce".to_string(),
-            )
-        }
-    };
+    let kind = kind_named(kind)?;
     let hexadecimal = status.strip_prefix("0x").map(|digits| u8::from_str_radix(digits, 16));
     let status = match hexadecimal.map_or_else(|| number(status), |status| status.map_err(|why| why.to_string())) {
         Ok(status) => status,

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU8, Ordering::AcqRel, Ordering::Relaxed};
 
 use emulator_common::copy::{self, Data, Fault, Flag};
+use emulator_common::damage;
 use gasnet_gni_abi as abi;
 
 use crate::amo::{self, Amo};
@@ -144,6 +145,11 @@ impl Op {
                 let granted = self.grant(false)?;
                 granted.check(self.remote, self.length)?;
                 copy::read(process, granted.slot, self.local, self.remote, self.length).map_err(status_of)?;
+                if damage::hits(&process.config.damage, self.kind, self.length) {
+                    // SAFETY: the program's memory, where the copy has written.
+                    let last = unsafe { &mut *((self.local + self.length - 1) as *mut u8) };
+                    damage::corrupt(std::slice::from_mut(last));
+                }
                 granted
             }
             abi::GNI_POST_AMO => {
@@ -173,7 +179,9 @@ impl Op {
         let mut old = 0_u64;
         copy::read(process, granted.slot, &raw mut old as u64, self.remote, amo.bytes()).map_err(status_of)?;
         let new = amo.apply(old, self.operands.0, self.operands.1);
-        copy::write(process, granted.slot, &raw const new as u64, self.remote, amo.bytes()).map_err(status_of)?;
+        if !process.loses_update() {
+            copy::write(process, granted.slot, &raw const new as u64, self.remote, amo.bytes()).map_err(status_of)?;
+        }
         if amo.fetches {
             copy::write(process, process.slot, &raw const old as u64, self.local, amo.bytes()).map_err(status_of)?;
         }
@@ -221,7 +229,8 @@ impl Op {
             Some(None) => return,
         };
         if let Some(cq) = self.cq {
-            if status != 0 || self.mode & abi::GNI_CQMODE_GLOBAL_EVENT != 0 {
+            let has_event = self.mode & abi::GNI_CQMODE_GLOBAL_EVENT != 0;
+            if status != 0 || has_event && !self.process().loses_event(self.kind) {
                 let entry = entry::source(entry::SOURCE_SSID, self.local_event, self.request, status);
                 queue::complete(cq, entry);
             }

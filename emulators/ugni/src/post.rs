@@ -2,6 +2,7 @@
 #![allow(non_snake_case)]
 
 use emulator_common::copy::Flag;
+use emulator_common::damage;
 use gasnet_gni_abi as abi;
 
 use crate::amo;
@@ -229,6 +230,9 @@ pub fn inject(op: &mut Op) -> Outcome {
             return Err(quiet(abi::GNI_RC_ERROR_RESOURCE));
         }
         op.error = process.post_error(op.kind, op.length);
+        if op.is_put() && damage::hits(&process.config.damage, op.kind, op.length) {
+            replace(op, damage::corrupt);
+        }
         if op.remote_entry().is_some() {
             forge(op);
         }
@@ -236,7 +240,17 @@ pub fn inject(op: &mut Op) -> Outcome {
     Ok(())
 }
 
-/// Fault `forge`. Forged data stay until the end of the process.
+/// Puts other data, which stay until the end of the process.
+#[cold]
+fn replace(op: &mut Op, alter: impl FnOnce(&mut [u8])) {
+    // SAFETY: the program's data, of `op.length` bytes.
+    let data = unsafe { std::slice::from_raw_parts(op.local as *const u8, op.length as usize) };
+    let data = data.to_vec().leak();
+    alter(data);
+    op.local = data.as_ptr() as u64;
+}
+
+/// Fault `forge`.
 #[cold]
 fn forge(op: &mut Op) {
     let has_words = op.is_put() && op.length >= 8;
@@ -248,16 +262,12 @@ fn forge(op: &mut Op) {
                     op.operands.0 ^= u64::from(bits);
                 }
             }
-            Change::Word(word, bits) => {
-                // SAFETY: the program's data, of `op.length` bytes.
-                let data = unsafe { std::slice::from_raw_parts(op.local as *const u8, op.length as usize) };
-                let mut data = data.to_vec();
+            Change::Word(word, bits) => replace(op, |data| {
                 let at = word % (data.len() / 8) * 8;
                 for (byte, bits) in data[at..at + 8].iter_mut().zip(bits.to_ne_bytes()) {
                     *byte ^= bits;
                 }
-                op.local = data.leak().as_ptr() as u64;
-            }
+            }),
         }
     }
 }

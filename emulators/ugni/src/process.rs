@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use emulator_common::fabric::Member;
+use emulator_common::forge::Count;
 use emulator_common::per_process::PerProcess;
 use emulator_common::random::Random;
 use emulator_common::timers::Timers;
@@ -38,6 +39,10 @@ pub struct Process {
     pub attachments: AtomicU64,
     /// Domains that are attached, by NIC.
     pub attached: AtomicU64,
+    /// AMOs so far, if fault `lost-update` counts them.
+    amos: Count,
+    /// GLOBAL events so far of operations that fault `lost-event` counts.
+    global_events: Count,
     /// Operations posted, of those that each `Config::post_error` counts.
     posted: Vec<AtomicU64>,
     /// Forgeries of operations with a REMOTE event.
@@ -63,7 +68,12 @@ pub fn current() -> Result<&'static Process, String> {
             later: Timers::default(),
             is_gemini: config.is_gemini(),
             delays: config.delays(),
-            has_post_faults: config.busy != 0 || !config.post_error.is_empty() || !config.forge.is_empty(),
+            has_post_faults: config.busy != 0
+                || !config.post_error.is_empty()
+                || !config.forge.is_empty()
+                || !config.damage.is_empty(),
+            amos: Count::default(),
+            global_events: Count::default(),
             registrations: AtomicU64::new(0),
             registered: AtomicU64::new(0),
             reductions: AtomicU64::new(0),
@@ -101,6 +111,18 @@ impl Process {
     /// The hardware of a NIC address.
     pub fn nic(&self, address: u32) -> Option<&'static Nic> {
         self.fabric.nics.get(address.wrapping_sub(FIRST_ADDRESS) as usize)
+    }
+
+    /// Counts an AMO; whether it changes nothing.
+    pub fn loses_update(&self) -> bool {
+        let every = self.config.lost_update;
+        every != 0 && self.amos.next() % every == 0
+    }
+
+    /// Counts the GLOBAL event of an operation; whether it is lost.
+    pub fn loses_event(&self, kind: abi::gni_post_type_t) -> bool {
+        let lost = self.config.lost_event.filter(|lost| [0, kind].contains(&lost.0));
+        lost.is_some_and(|(_, nth)| self.global_events.is(nth))
     }
 
     /// Counts an operation. The status with which it completes by fault `post-error`.

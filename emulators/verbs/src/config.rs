@@ -6,6 +6,7 @@ use emulator_common::words::{check_dir, either, fields, no, number, percent, tex
 
 use gasnet_ibv_abi as abi;
 
+use crate::damage::{self, Damage};
 use crate::forge::Forgery;
 use crate::ports::{device_and, Ports};
 use crate::profiles;
@@ -107,6 +108,13 @@ emulator_common::words! {
         pub slow_hca: Vec<(u32, Duration)> = Vec::new(), "slow-hca" += |text| device_and(text, us);
         pub cqe_error: Vec<CqeError> = Vec::new(), "cqe-error" += cqe_error;
         pub forge: Vec<Forgery> = Vec::new(), "forge" += Forgery::parse;
+        pub damage: Vec<Damage> = Vec::new(), "damage" += damage::parse;
+        /// Of the atomics of a process each nth changes nothing; 0: none.
+        pub lost_update: u64 = 0, "lost-update" => number;
+        /// The nth completion of a successful operation of a kind is lost.
+        pub lost_completion: Vec<(Operation, u64)> = Vec::new(), "lost-completion" += lost_completion;
+        /// The device reads pages of on-demand regions where they were when it first did.
+        pub stale_pages: bool = false, "stale-pages" => yes;
         /// Percent.
         pub ud_loss: u32 = 0, "ud-loss" => percent;
         pub ud_dup: u32 = 0, "ud-dup" => percent;
@@ -425,15 +433,24 @@ fn port_down(text: &str) -> Result<PortDown, String> {
     })
 }
 
-fn cqe_error(text: &str) -> Result<CqeError, String> {
-    let [operation, nth, status] = fields(text)?;
-    let operation = match operation {
+fn operation_named(name: &str) -> Result<Operation, String> {
+    Ok(match name {
         "send" => Operation::Send,
         "write" => Operation::Write,
         "read" => Operation::Read,
         "atomic" => Operation::Atomic,
         _ => return Err("must begin with send, write, read or atomic".to_string()),
-    };
+    })
+}
+
+fn lost_completion(text: &str) -> Result<(Operation, u64), String> {
+    let [operation, nth] = fields(text)?;
+    Ok((operation_named(operation)?, number(nth)?))
+}
+
+fn cqe_error(text: &str) -> Result<CqeError, String> {
+    let [operation, nth, status] = fields(text)?;
+    let operation = operation_named(operation)?;
     let status = match number(status) {
         Ok(status) => status,
         Err(_) => names::status_named(status).ok_or("ends in no status of completions")?,

@@ -14,6 +14,9 @@ use crate::process::Process;
 pub struct Counts {
     /// Operations posted, by `Operation`.
     posted: [Count; 4],
+    /// Completions of operations that succeed, likewise, for `lost-completion`.
+    completed: [Count; 4],
+    atomics: Count,
     /// Messages of connections, for `drop-connection` and for `qp-event`.
     messages: Count,
     ends: Count,
@@ -56,6 +59,22 @@ impl Process {
         let nth = self.counts.posted[operation as usize].next();
         let error = errors.iter().find(|e| e.operation == operation && e.nth == nth);
         error.map(|error| error.status)
+    }
+
+    /// Counts a completion of a successful operation; whether it is lost.
+    pub fn loses_completion(&self, operation: Operation) -> bool {
+        let lost = &self.config.lost_completion;
+        if lost.is_empty() {
+            return false;
+        }
+        let nth = self.counts.completed[operation as usize].next();
+        lost.contains(&(operation, nth))
+    }
+
+    /// Counts an atomic; whether it changes nothing.
+    pub fn loses_update(&self) -> bool {
+        let every = self.config.lost_update;
+        every != 0 && self.counts.atomics.next() % every == 0
     }
 
     /// Counts a message with immediate data; how fault `forge` alters it.

@@ -9,7 +9,7 @@
 //! - `footprint`, `fork`, `device_memory`, `mr`, `landing`: registered memory
 //! - `event`, `cq`, `receive`, `srq`, `wqe`: queues
 //! - `state`, `migration`, `qp`: queue pairs
-//! - `respond`, `ud`, `send`: operations
+//! - `damage`, `respond`, `ud`, `send`: operations
 //! - `handle`, `raise`: the objects behind handles, and asynchronous events of faults
 //! - `memory`, `poll`, `extended`, `verbs`, `connect`, `device`, `tables`, `misc`, `refused`: the C
 //!   interface
@@ -19,6 +19,7 @@ mod config;
 mod connect;
 mod copy;
 mod cq;
+mod damage;
 mod device;
 mod device_memory;
 mod event;

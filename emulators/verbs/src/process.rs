@@ -9,6 +9,7 @@ use std::sync::Mutex;
 pub use emulator_common::fabric::now_ns;
 use emulator_common::fabric::Member;
 use emulator_common::forge::Forge;
+use emulator_common::frames::Frames;
 use emulator_common::per_process::PerProcess;
 use emulator_common::random::Random;
 use emulator_common::timers::{self, Task, Timers};
@@ -37,6 +38,8 @@ pub struct Process {
     pub socket: OwnedFd,
     /// Option `stale`.
     pub watch: Option<Watch>,
+    /// Option `stale-pages`.
+    pub frames: Option<Frames>,
     /// Tasks of times of faults that have not come, for option `steps`.
     pub awaiting: Mutex<Vec<(u64, Task)>>,
     /// Registrations so far.
@@ -75,6 +78,7 @@ fn attach() -> Result<Process, String> {
         Ok(socket)
     });
     let watch = config.stale.then(Watch::new).transpose();
+    let frames = config.stale_pages.then(Frames::new).transpose();
     Ok(Process {
         random: Random::new(config.seed, member.slot),
         counts: Counts::default(),
@@ -85,6 +89,7 @@ fn attach() -> Result<Process, String> {
         bus: Timers::default(),
         socket: socket.map_err(|error| format!("a socket: {error}"))?.into(),
         watch: watch.map_err(|error| format!("userfaultfd: {error}"))?,
+        frames: frames.map_err(|error| format!("/proc/self/pagemap: {error}"))?,
         awaiting: Mutex::default(),
         registrations: AtomicU64::new(0),
         rnr_naks: AtomicU64::new(0),

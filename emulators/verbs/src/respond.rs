@@ -9,6 +9,7 @@ use crate::address;
 use crate::config::Operation;
 use crate::copy::{self, Fault, Pieces};
 use crate::cq::{self, Cqe, From};
+use crate::damage;
 use crate::event;
 use crate::landing;
 use crate::migration;
@@ -125,6 +126,10 @@ pub fn execute(qp: &Qp, wqe: &Wqe) -> Answer {
     } else {
         return Answer::Local(abi::IBV_WC_LOC_PROT_ERR);
     };
+    let altered = damage::altered(qp.process, wqe, &local);
+    let local = altered
+        .as_ref()
+        .map_or(local, |data| Pieces::of(data.as_ptr() as u64, data.len() as u64));
     if local_access != 0 && qp.shared.max_rd_atomic.load(Relaxed) == 0 {
         return Answer::Local(abi::IBV_WC_LOC_QP_OP_ERR);
     }
@@ -309,7 +314,10 @@ impl<'a> Peer<'a> {
             Err(answer) => return answer,
         };
         match copy::read(self.process.pid_of(grant.slot), local, &Pieces::of(grant.addr, bytes)) {
-            Ok(()) => Answer::Done,
+            Ok(()) => {
+                damage::alter_read(self.process, local);
+                Answer::Done
+            }
             Err(Fault::Remote) => self.refuse(abi::IBV_WC_REM_ACCESS_ERR),
             Err(fault) => local_fault(fault),
         }
@@ -339,7 +347,7 @@ impl<'a> Peer<'a> {
             abi::IBV_WR_ATOMIC_FETCH_AND_ADD => Some(old.wrapping_add(wqe.compare_add)),
             _ => (old == wqe.compare_add).then_some(wqe.swap),
         };
-        if let Some(new) = new {
+        if let Some(new) = new.filter(|_| !self.process.loses_update()) {
             if copy::write(pid, &Pieces::of(&raw const new as u64, 8), &remote).is_err() {
                 return self.refuse(abi::IBV_WC_REM_ACCESS_ERR);
             }

@@ -156,8 +156,11 @@ impl Qp {
         if status == abi::IBV_WC_SUCCESS && !self.sig_all && wqe.flags & abi::IBV_SEND_SIGNALED == 0 {
             return true;
         }
-        if self.process.config.trace && status != abi::IBV_WC_SUCCESS && status != abi::IBV_WC_WR_FLUSH_ERR {
+if self.process.config.trace && status != abi::IBV_WC_SUCCESS && status != abi::IBV_WC_WR_FLUSH_ERR {
             self.trace(wqe, status);
+        }
+        if status == abi::IBV_WC_SUCCESS && self.process.loses_completion(wqe.operation()) {
+            return true;
         }
         let from = From::Send(self.key, wqe.number);
         let mut cqe = Cqe::new(wqe.wr_id, status, completion_opcode(wqe.opcode), self.key, from);
