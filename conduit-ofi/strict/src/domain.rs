@@ -5,6 +5,7 @@ use crate::plan::{Kind, AV_MAP, ONE_THREAD, THREAD_DOMAIN, WAIT_FD};
 use crate::queue::Queue;
 use crate::rules::State;
 use crate::{endpoint, ffi, queue, region, Real};
+use emulator_common::frames::Frames;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -92,6 +93,8 @@ pub struct Domain {
     pub offer: &'static Offer,
     is_inside: AtomicBool,
     state: Mutex<State>,
+    /// For `stale_pages`.
+    pub frames: Option<Frames>,
 }
 
 table! { DOMAIN_FID: fi_ops { close: close_domain, control: control } }
@@ -142,6 +145,10 @@ unsafe extern "C" fn open_domain(
     let mut real = ptr::null_mut();
     let code = real!(fabric, ops.domain(offer.real, &raw mut real, ptr::null_mut()));
     let seed = offer.plan.seed << 32 | COUNT.fetch_add(1, Ordering::Relaxed);
+    let frames = offer.plan.stale_pages.then(|| match Frames::new() {
+        Ok(frames) => frames,
+        Err(why) => violated!("stale_pages: /proc/self/pagemap: {why}"),
+    });
     let object = || Domain {
         fid: ffi::fid_domain {
             fid: head(&raw const DOMAIN_FID, context),
@@ -152,6 +159,7 @@ unsafe extern "C" fn open_domain(
         offer,
         is_inside: AtomicBool::new(false),
         state: Mutex::new(State::new(seed)),
+        frames,
     };
     publish(code, object, domain)
 }

@@ -1,5 +1,6 @@
 //! Endpoints: every operation is checked, perhaps refused or failed, and passed on.
 
+use crate::damage;
 use crate::domain::{head, publish, Av, Domain, ADDRESS_MASK};
 use crate::offer::Offer;
 use crate::plan::{Kind, Minimum, ATOMIC_PROD, INJECT_ENTRIES, INJECT_ERRORS, READ_ONLY};
@@ -372,7 +373,15 @@ unsafe fn rma(ep: *mut ffi::fid_ep, message: *const ffi::fi_msg_rma, flags: u64,
         buffers: &[only(message.msg_iov, message.desc, message.iov_count, access)],
         flags,
     };
+    let source = start.buffers[0];
     start.start(|ready| {
+        if kind == Kind::Put {
+            let data = damage::altered((*ep.cast::<Endpoint>()).domain, &source);
+            if let Some((op, data)) = ready.context.cast::<Op>().as_mut().zip(data) {
+                op.altered = data;
+                vector.iov_base = op.altered.as_mut_ptr().cast();
+            }
+        }
         (message.desc, message.context, message.addr) = (ptr::null_mut(), ready.context, ready.peer);
         (remote.addr, remote.key) = (ready.address, ready.key);
         message.rma_iov = &raw const remote;
@@ -431,6 +440,7 @@ unsafe extern "C" fn fetch(
         ],
         flags: 0,
     };
+    let done = damage::operation((*ep.cast::<Endpoint>()).domain, op);
     call.start(|ready| {
         let Ready {
             peer,
@@ -441,7 +451,7 @@ unsafe extern "C" fn fetch(
         } = *ready;
         real!(
             ready.ep,
-            atomic.readwrite(buf, count, none, result, none, peer, address, key, datatype, op, context)
+            atomic.readwrite(buf, count, none, result, none, peer, address, key, datatype, done, context)
         )
     })
 }

@@ -63,6 +63,7 @@ macro_rules! table {
 #[path = "../../src/ffi/bindings.rs"]
 mod ffi;
 
+mod damage;
 mod domain;
 mod endpoint;
 mod ends;

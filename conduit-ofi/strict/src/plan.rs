@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::{ffi, profiles};
+use emulator_common::damage::Damage;
 use std::str::FromStr;
 
 /// [`Plan::lacks`]: the queue has no wait object.
@@ -247,6 +248,15 @@ pub struct Plan {
     pub byte: Option<(usize, u8, u64)>,
     /// An error of no operation comes beside one message in N.
     pub stray: Option<(Stray, u64)>,
+    /// Puts and gets of some lengths whose last byte arrives with other bits.
+    pub damage: Vec<Damage<Kind>>,
+    /// Puts from pages that have moved since the first put send zeros: a cache of registrations
+    /// that misses their ends.
+    pub stale_pages: bool,
+    /// The operation whose completion is lost, counted among the completions of its kind.
+    pub lost: Option<Fault>,
+    /// One atomic that fetches in N changes nothing.
+    pub lost_update: Option<u64>,
     /// The call that returns an error.
     pub refuse: Option<Fault>,
     /// Start of the random numbers.
@@ -351,6 +361,14 @@ impl Plan {
                     self.byte = Some((number(at)? as usize, number(value)? as u8, every));
                 }
                 "stray" => self.stray = Some((named(&STRAYS, pair()?.0)?, pair()?.1)),
+                "damage" => {
+                    let kinds = [("put", Kind::Put), ("get", Kind::Get)];
+                    let damage = Damage::parse(value, &kinds).map_err(|why| format!("'{word}': {why}"))?;
+                    self.damage.push(damage);
+                }
+                "stale_pages" => self.stale_pages = number(value)? != 0,
+                "lost" => self.lost = fault()?,
+                "lost_update" => self.lost_update = Some(number(value)?.max(1)),
                 "refuse" => self.refuse = fault()?,
                 _ => return Err(format!("'{word}' is not known")),
             }
@@ -434,6 +452,8 @@ mod tests {
             "claim=7",
             "byte=1@2",
             "stray=x@1",
+            "damage=send:1",
+            "lost=put",
         ] {
             assert!(wrong.parse::<Plan>().is_err(), "{wrong}");
         }

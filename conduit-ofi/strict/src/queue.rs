@@ -1,5 +1,6 @@
 //! Completion queues: completions that come late, in any order, or are errors.
 
+use crate::damage;
 use crate::domain::{head, Domain};
 use crate::ends::{self, FORGED};
 use crate::ffi;
@@ -115,6 +116,17 @@ impl Queue {
         for entry in &room[..code.max(0) as usize] {
             let mut entry = entry.assume_init();
             let plan = &self.domain.offer.plan;
+            if let Some(op) = entry
+                .op_context
+                .cast::<Op>()
+                .as_ref()
+                .filter(|op| op.kind != Kind::Receive)
+            {
+                damage::alter_get(plan, op);
+                if self.domain.state().loses(plan, op.kind) {
+                    continue;
+                }
+            }
             let end = ends::shape(plan, &mut entry, self.domain.state().minimum);
             let is_message = entry.flags & u64::from(ffi::FI_RECV) != 0;
             let count = is_message.then(|| self.domain.state().count_message());

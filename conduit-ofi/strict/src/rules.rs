@@ -38,6 +38,8 @@ pub struct Op {
     pub full: Option<usize>,
     /// The bytes of a receive when it was posted, for `stale`.
     pub before: Vec<u8>,
+    /// The data of a put that a fault has altered.
+    pub altered: Vec<u8>,
     /// Of the bytes of a source that must not change; 0 if they may.
     sum: u64,
     /// Pattern that overwrites the user's context.
@@ -57,6 +59,7 @@ impl Op {
             arrived: 0,
             full: None,
             before: Vec::new(),
+            altered: Vec::new(),
             sum: 0,
             poison: 0,
         }
@@ -87,8 +90,10 @@ impl Op {
 #[derive(Default)]
 pub struct State {
     random: u64,
-    /// Operations of each kind, for `fail` and `refuse`.
-    counts: [[u64; KIND_COUNT]; 2],
+    /// Operations of each kind, for `fail`, `refuse` and `lost`.
+    counts: [[u64; KIND_COUNT]; 3],
+    /// Atomics, for `lost_update`.
+    updates: u64,
     /// By the user's context.
     ops: HashMap<usize, Box<Op>>,
     /// Operations under way, receives aside, and receives.
@@ -154,6 +159,17 @@ impl State {
     /// Counts a call, and returns whether the plan wants it to return an error.
     pub fn refuses(&mut self, plan: &Plan, kind: Kind) -> bool {
         plan.refuse == Some(self.counted(1, kind))
+    }
+
+    /// Counts a completion, and returns whether the plan wants it to be lost.
+    pub fn loses(&mut self, plan: &Plan, kind: Kind) -> bool {
+        plan.lost == Some(self.counted(2, kind))
+    }
+
+    /// Counts an atomic that fetches.
+    pub fn count_update(&mut self) -> u64 {
+        self.updates += 1;
+        self.updates
     }
 
     fn counted(&mut self, counts: usize, kind: Kind) -> Fault {
