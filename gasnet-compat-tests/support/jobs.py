@@ -272,15 +272,34 @@ def stand_ins(folder):
 EMULATORS = {"ibv": "verbs", "gni": "ugni", "elan": "elan"}
 
 
+def of_cargo():
+    """The environment for builds of doubles."""
+    build = os.path.join(os.environ.get("BUILD") or f"{ROOT}/build", "emulators", "target")
+    return {**os.environ, "CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR", build)}
+
+
+def strict_provider(folder):
+    """Builds the strict provider of libfabric (conduit-ofi/strict) into a folder, and returns the
+    library."""
+    name, environment = "libgasnet_ofi_strict.so", of_cargo()
+    with built_once(folder) as missing_yet:
+        if missing_yet:
+            manifest = f"{ROOT}/conduit-ofi/strict/Cargo.toml"
+            command = ["cargo", "build", "--quiet", "--locked", "--manifest-path", manifest, "--profile", "program"]
+            subprocess.run([*command, "--lib"], check=True, stdin=subprocess.DEVNULL, env=environment)
+            os.makedirs(folder)
+            os.chmod(folder, 0o755)
+            shutil.copy(os.path.join(environment["CARGO_TARGET_DIR"], "program", name), folder)
+    return os.path.join(folder, name)
+
+
 def emulator(name, folder):
     """Builds an emulator into a folder of its own in this folder, and returns that."""
     library = os.path.join(folder, name)
     with built_once(library) as missing_yet:
         if missing_yet:
-            build = os.path.join(os.environ.get("BUILD") or f"{ROOT}/build", "emulators", "target")
-            environment = {**os.environ, "CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR", build)}
             subprocess.run(
-                [f"{ROOT}/emulators/{name}/build.sh", library], check=True, stdin=subprocess.DEVNULL, env=environment
+                [f"{ROOT}/emulators/{name}/build.sh", library], check=True, stdin=subprocess.DEVNULL, env=of_cargo()
             )
             os.chmod(folder, 0o755)
             shutil.copy(f"{ROOT}/scripts/with-emulator", folder)

@@ -11,12 +11,13 @@ gex_Client_t client;
 gex_EP_t ep;
 gex_TM_t tm;
 gex_Rank_t me, np;
-struct options options = {0, 60, 1, "gasnet_selftest", NULL, -1};
+struct options options = {0, 0, 60, 1, "gasnet_selftest", NULL, -1};
 
 static const struct test *const tables[] = {layout_tests, storm_tests,  transfer_tests, memory_tests, message_tests,
                                             order_tests,  atomic_tests, pressure_tests, device_tests, exit_tests};
 enum { TABLES = sizeof tables / sizeof tables[0], MOST_TESTS = 100 };
-/* Time for the tests. One that needs less or more leaves more or less to later ones. */
+/* Time for the tests, without --time. One that needs less or more leaves more or less to later
+ * ones. */
 enum { QUICK_SECONDS = 40, SECONDS = 520 };
 static const double LEAST_SECONDS = 0.2;
 /* gasnet_info on the host of rank 0, while the others wait. */
@@ -29,6 +30,7 @@ static const char usage[] =
     "  -l, --list         print names and descriptions of the tests\n"
     "  -q, --quick        a minute instead of ten\n"
     "  -o, --output NAME  write the report to NAME.txt and NAME.json (gasnet_selftest)\n"
+    "  --time SECONDS     time for all tests (520; with --quick 40)\n"
     "  --limit SECONDS    time without progress until a test fails (60)\n"
     "  --seed N           seed of the data (1)\n"
     "  --exit CODE        only end the job with this code, from its last rank; the launcher must return it\n"
@@ -82,12 +84,17 @@ static void list(void) {
 }
 
 static void read_options(int argc, char **argv) {
-    enum { LIMIT = 256, SEED, EXIT };
+    enum { LIMIT = 256, SEED, EXIT, TIME };
     static const struct option names[] = {
-        {"list", no_argument, NULL, 'l'},         {"quick", no_argument, NULL, 'q'},
-        {"output", required_argument, NULL, 'o'}, {"limit", required_argument, NULL, LIMIT},
-        {"seed", required_argument, NULL, SEED},  {"exit", required_argument, NULL, EXIT},
-        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
+        {"list", no_argument, NULL, 'l'},
+        {"quick", no_argument, NULL, 'q'},
+        {"output", required_argument, NULL, 'o'},
+        {"limit", required_argument, NULL, LIMIT},
+        {"seed", required_argument, NULL, SEED},
+        {"exit", required_argument, NULL, EXIT},
+        {"help", no_argument, NULL, 'h'},
+        {"time", required_argument, NULL, TIME},
+        {NULL, 0, NULL, 0},
     };
     int option = 0;
     /* With some networks the first argument is the number of ranks. */
@@ -101,6 +108,7 @@ static void read_options(int argc, char **argv) {
             case 'q': options.quick = 1; break;
             case 'o': options.report = optarg; break;
             case 'h': fputs(usage, stdout); exit(0);
+            case TIME: options.seconds = (double)number(optarg, 1, 86400); break;
             case LIMIT: options.limit = (double)number(optarg, 1, 86400); break;
             case SEED: options.seed = number(optarg, 0, 0xffffffff); break;
             case EXIT: options.exit_code = (int)number(optarg, 0, 255); break;
@@ -110,6 +118,7 @@ static void read_options(int argc, char **argv) {
     }
     if (argc - optind > 1) wrong("separate the names of tests by commas", argv[optind + 1]);
     options.wanted = argv[optind];
+    if (options.seconds <= 0) options.seconds = options.quick ? QUICK_SECONDS : SECONDS;
     if (strlen(options.report) > 900) wrong("the name of the report is too long", options.report);
 }
 
@@ -229,7 +238,7 @@ int main(int argc, char **argv) {
     report_started();
     for (i = 0; i < count; i++) weights += (size_t)selected[i]->weight;
     if (options.wanted != NULL && weights < 30) spare = 30 - weights; /* a test's share is not the whole time */
-    for (end = now() + (options.quick ? QUICK_SECONDS : SECONDS), i = 0; i < count; i++) {
+    for (end = now() + options.seconds, i = 0; i < count; i++) {
         double seconds = (end - now()) * (double)selected[i]->weight / (double)(weights + spare);
         run(selected[i], seconds > LEAST_SECONDS ? seconds : LEAST_SECONDS);
         weights -= (size_t)selected[i]->weight;

@@ -18,7 +18,7 @@ static struct result {
     uint64_t cases, failures;
     char *texts[PER_TEST];
     size_t count;
-} * results, *current;
+} * results, *current, *hung; /* hung: the test under way when an operation was late */
 static size_t tests;
 static const struct test start = {"start", "the ranks of the job reach each other", 0, 0, NULL, NULL};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -220,7 +220,7 @@ void report_begin(const struct test *test) {
 
 void report_result(int result, uint64_t cases, uint64_t failed, int is_short, double seconds) {
     pthread_mutex_lock(&lock);
-    current->result = result;
+    current->result = current == hung ? FAIL : result;
     current->is_short = is_short;
     current->cases = cases;
     current->failures = failed;
@@ -255,14 +255,21 @@ int report_end(int complete) {
     return code;
 }
 
+/* Late operations may end yet, and other tests begin. */
+void report_late(void) {
+    pthread_mutex_lock(&lock);
+    hung = current;
+    pthread_mutex_unlock(&lock);
+}
+
 void report_hang(const char *text) {
     char line[TEXT + 64];
     pthread_mutex_lock(&lock);
-    current->result = FAIL;
+    hung->result = FAIL;
     snprintf(line, sizeof line, "no progress within the limit of %.0f s (--limit); each rank waits:", options.limit);
     for (;;) {
         size_t length = strcspn(text, "\n");
-        if (current->count < PER_TEST) current->texts[current->count++] = strdup(line);
+        if (hung->count < PER_TEST) hung->texts[hung->count++] = strdup(line);
         if (length == 0 || length >= sizeof line) break;
         memcpy(line, text, length);
         line[length] = '\0';

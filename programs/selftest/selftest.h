@@ -28,7 +28,8 @@ extern gex_TM_t tm;
 extern gex_Rank_t me, np;
 struct options {
     int quick;
-    double limit; /* seconds without progress until a test fails */
+    double seconds; /* for all tests */
+    double limit;   /* seconds without progress until a test fails */
     uint64_t seed;
     const char *report; /* files are this name with .txt and .json */
     const char *wanted;
@@ -119,7 +120,7 @@ size_t most_of_message(int form, gex_Rank_t peer);
 void messages_setup(void);
 void pressure_setup(void);
 
-/* watch.c: ends the job when an operation does not, and names the operation when the library aborts. */
+/* watch.c: ends the job when an operation does not; names the operation when the library aborts. */
 void step(const struct step *s);
 void waiting(const char *what, double seconds); /* for all ranks, which may take so long */
 void watch_test(const struct test *test);
@@ -137,7 +138,8 @@ void report_started(void); /* all ranks are there */
 void report_begin(const struct test *test);
 void report_result(int result, uint64_t cases, uint64_t failures, int is_short, double seconds);
 int report_end(int complete); /* the exit code */
-void report_hang(const char *text);
+void report_late(void);
+void report_hang(const char *text); /* after report_late */
 /* Counts of this rank since the last call. */
 uint64_t take_cases(void);
 uint64_t take_notes(void);

@@ -132,6 +132,7 @@ static void end_job(void) {
     size_t used = 0;
     gex_Rank_t rank, listed = 0;
     end_within(6 * GRACE);
+    report_late();
     describe_current(statuses[0], TEXT);
     if (pthread_create(&thread, NULL, ask_all, NULL) != 0) _exit(1);
     sleep(GRACE);
