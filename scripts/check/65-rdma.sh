@@ -60,6 +60,12 @@ jobs() {
         exit $failed' jobs "$WORK" "$_prefix"
 }
 
+# selftest PREFIX: the test of a site, between such ranks. Its report is lost with the machine.
+selftest() {
+    GASNET_SUPERNODE_MAXSIZE=1 GASNET_QP_TIMEOUT=21 in_vm 900 "$1/bin/gasnetrun_ibv" -n 2 \
+        "$1/bin/gasnet_selftest" --quick --limit 200
+}
+
 if [ ! -e "$BUILD/rdma-vm/initrd" ] || ! command -v qemu-system-x86_64 >/dev/null; then
     skip "rdma: qemu or the kernel of the virtual machine is not installed (make setup-rdma)"
     finish
@@ -76,6 +82,7 @@ if [ -e "$STAGE_RELEASE/lib/libgasnet-ibv-par.a" ]; then
     done
     # shellcheck disable=SC2086 # several programs
     attempt "rdma: jobs over SoftRoCE" jobs "$STAGE_RELEASE" "$ROOT/scripts/check/hello.c" $programs
+    attempt "rdma: gasnet_selftest over SoftRoCE" selftest "$STAGE_RELEASE"
 else
     skip "rdma: jobs over SoftRoCE: the ibv conduit is not installed in $STAGE_RELEASE"
 fi

@@ -156,7 +156,7 @@ impl Qp {
         if status == abi::IBV_WC_SUCCESS && !self.sig_all && wqe.flags & abi::IBV_SEND_SIGNALED == 0 {
             return true;
         }
-if self.process.config.trace && status != abi::IBV_WC_SUCCESS && status != abi::IBV_WC_WR_FLUSH_ERR {
+        if self.process.config.trace && status != abi::IBV_WC_SUCCESS && status != abi::IBV_WC_WR_FLUSH_ERR {
             self.trace(wqe, status);
         }
         if status == abi::IBV_WC_SUCCESS && self.process.loses_completion(wqe.operation()) {
