@@ -92,7 +92,7 @@ def test_a_rank_that_stops(shop):
     shop.expect(
         command,
         1,
-        "no progress: .*, rank 0 on .* in test ",
+        r"no progress: .*, rank \d on .* in test ",
         "does not answer",
         extra=extra,
         timeout=180,

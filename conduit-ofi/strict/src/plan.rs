@@ -410,7 +410,7 @@ mod tests {
             (plan.mr_mode(), plan.mode()),
             (u64::from(ffi::FI_MR_LOCAL), ffi::FI_CONTEXT2)
         );
-        let plan: Plan = "as=efa version=1.19.1 minimum=late end=bare header=192 cut=2 record=128"
+        let plan: Plan = "as=efa version=1.19.1 minimum=late end=bare header=192 cut=2 record=128 lost=get@3"
             .parse()
             .unwrap();
         let expected = Plan {
@@ -420,6 +420,7 @@ mod tests {
             end: End::Bare,
             header: 192,
             cut: Some(2),
+            lost: Some((Kind::Get, 3)),
             record: 128,
             ..Plan::default()
         };

@@ -468,8 +468,11 @@ mod tests {
 
     #[test]
     fn words_are_options() {
-        let config =
-            Config::parse("dir=/d hcas=2 link=roce late port-down=1:1:50:70 cqe-error=write:3:rem_access").unwrap();
+        let config = Config::parse(
+            "dir=/d hcas=2 link=roce late port-down=1:1:50:70 cqe-error=write:3:rem_access damage=inline:8 \
+             lost-completion=read:2",
+        )
+        .unwrap();
         assert_eq!((config.hcas, config.link, config.late), (2, Link::Roce, true));
         let down = PortDown {
             device: 1,
@@ -478,6 +481,8 @@ mod tests {
             up: Some(Duration::from_millis(70)),
         };
         assert_eq!(config.port_down, [down]);
+        assert_eq!(config.damage, [damage::parse("inline:8-8").unwrap()]);
+        assert_eq!(config.lost_completion, [(Operation::Read, 2)]);
         assert_eq!(
             config.cqe_error,
             [CqeError {
