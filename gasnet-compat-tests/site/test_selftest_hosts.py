@@ -6,6 +6,7 @@ import re
 
 import pytest
 from bed import inside
+from working import environment
 
 # Both files; the JSON has all that is compared.
 FILES = ("gasnet_selftest.txt", "gasnet_selftest.json")
@@ -60,3 +61,16 @@ def test_a_rank_that_stops_on_another_host(bed, report):
     stopped = [text for text in ranks if text.startswith("rank 3 on node3 does not answer")]
     waiting = [text for text in ranks if re.search(r"rank \d on node[12] with (rank \d on node\d |all ranks)", text)]
     assert head.startswith("no progress") and (len(stopped), len(waiting)) == (1, 3), failed
+
+
+@pytest.mark.hosts("bad-network", conduits=("udp",))
+def test_a_bad_network(bed, report):
+    """udp survives datagrams that are lost, doubled, late, damaged and cut."""
+    faults = {"loss": 5, "duplicate": 5, "late": 20, "hold": 10, "corrupt": 3, "disguise": 3, "truncate": 3}
+    bed.tunnel.heal()
+    bed.tunnel.change(**faults)
+    before = bed.tunnel.counts()
+    bed.run(selftest(bed), env=environment(bed, (4, 3, 0)), limit=LIMIT)
+    done = bed.tunnel.counts()
+    assert all(done[bed.tunnel.FAULTS[name]] > before[bed.tunnel.FAULTS[name]] for name in faults), (before, done)
+    assert report()["result"] == "PASS"
