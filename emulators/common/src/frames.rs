@@ -88,11 +88,7 @@ mod tests {
         write(0);
         // SAFETY: a plain call.
         let is_root = unsafe { libc::geteuid() } == 0;
-        let expected = if is_root {
-            vec![0..PAGE as usize - 10]
-        } else {
-            Vec::new()
-        };
-        assert_eq!(frames.stale(at, bytes), expected);
+        let expected = is_root.then_some(0..PAGE as usize - 10);
+        assert_eq!(frames.stale(at, bytes), Vec::from_iter(expected));
     }
 }
