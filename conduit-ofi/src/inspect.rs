@@ -75,8 +75,8 @@ fn opened(library: &'static Functions, choice: &Choice, name: &str) -> Result<Ve
     if selected.info.provider() != name {
         return Err(format!("{} takes its place", selected.info.provider()));
     }
-    let (has_multi_receive, has_atomics) = (selected.multi_receive, selected.atomics);
-    let end = versions::end(name, selected.version);
+    let (has_multi_receive, has_atomics, version) = (selected.multi_receive, selected.atomics, selected.version);
+    let end = versions::end(name, version);
     let settings = Settings::read();
     // The most that a job asks for.
     let threads = versions::threads(&selected.info, true, true);
@@ -95,7 +95,7 @@ fn opened(library: &'static Functions, choice: &Choice, name: &str) -> Result<Ve
     ];
     facts.extend(operations(
         abilities,
-        start::atomics_by_messages(has_atomics, &choice, &endpoint),
+        start::atomics_by_messages(has_atomics, version, &choice, &endpoint),
         info,
     ));
     for (label, names) in info.names() {

@@ -19,7 +19,7 @@ use crate::select::{self, Selected};
 use crate::send::{Messages, INJECT};
 use crate::settings::{self, Choice, Settings};
 use crate::stale_shm::StaleShm;
-use crate::versions::{self, End};
+use crate::versions::{self, End, Version};
 use crate::wire;
 use gasnet_conduit::locality::Ranks;
 use gasnet_conduit::{config, ConduitError, JobRank, StartInfo};
@@ -167,7 +167,7 @@ pub fn open_selected(
     let count = settings.receives.unwrap_or(if shape.many.is_some() { 8 } else { 64 });
     let receives = Receives::new(&endpoint, count, shape);
     let receives = receives.map_err(|why| refused(format!("cannot allocate receive buffers: {}", why.text())))?;
-    let atomics = match atomics_by_messages(has_atomics, choice, &endpoint) {
+    let atomics = match atomics_by_messages(has_atomics, version, choice, &endpoint) {
         None => crate::atomics::supported(&endpoint),
         Some(_) => 0,
     };
@@ -194,14 +194,15 @@ fn needs(info: &StartInfo<'_>) -> Needs {
 }
 
 /// Why atomics are done by Active Messages, although the provider `has` some or not.
-pub fn atomics_by_messages(has: bool, choice: &Choice, endpoint: &Endpoint) -> Option<&'static str> {
+pub fn atomics_by_messages(has: bool, version: Version, choice: &Choice, endpoint: &Endpoint) -> Option<&'static str> {
     // Over sockets they are messages as those of the runtime, and slower than the CPU's among
     // neighbours, which a domain of theirs cannot use.
     let provider = endpoint.info().provider();
     let is_slow = !provider::is_fast(&provider);
+    let wrong = versions::wrong_atomics(&provider, version);
     match choice.atomics {
         _ if !has => Some("no FI_ATOMIC"),
-        _ if provider.ends_with("ofi_rxd") => Some("those of the provider were seen not to complete"),
+        _ if wrong.is_some() => wrong,
         Some(false) => Some("GASNET_OFI_ATOMICS=0"),
         None if is_slow => Some("the provider uses sockets"),
         _ if crate::atomics::supported(endpoint) == 0 => Some("the provider lacks all operations"),

@@ -7,7 +7,7 @@ use gasnet_conduit::{
     atomic_codes, Atomic, Class, Cookie, Device, Get, JobRank, LocalMemory, Network, PollScope, Put, Registration,
     RemoteMemory, SegmentMemory, SourceUse,
 };
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::Mutex;
 use strict::{over_strict_provider, poll_until, start_alone, take, Report};
 
@@ -124,6 +124,54 @@ fn atomics_are_offered_one_by_one() {
         }
     }
     assert!(!atomics.supports(atomic_codes::DBL, atomic_codes::ADD));
+}
+
+/// A read of 7 by the provider's atomics, if the conduit offers them.
+fn atomic_read(plan: &'static str) -> Option<u64> {
+    let job = Job::start(&|| over_strict_provider(plan), 2);
+    let word = AtomicU64::new(7);
+    let segment = SegmentMemory::host(word.as_ptr() as usize, 8);
+    let target = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]).1[0];
+    let (fetched, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    job.run(|rank, network| {
+        let mut report = Report::default();
+        if rank == JobRank(0) {
+            if let Some(atomics) = network.abilities().atomics {
+                let read = Atomic {
+                    target,
+                    dt: atomic_codes::U64,
+                    op: atomic_codes::GET,
+                    operands: [0; 2],
+                    fetched: fetched.as_ptr().cast(),
+                    cookie: Cookie::new(1),
+                };
+                take(network, &mut report, || atomics.atomic(&read).is_ok());
+                poll_until(network, &mut report, |report| report.done > 0);
+            }
+            over.store(true, SeqCst);
+        }
+        poll_until(network, &mut report, |_| over.load(SeqCst));
+    });
+    let offered = job.of(0).abilities().atomics.is_some();
+    job.stop();
+    offered.then(|| fetched.load(SeqCst))
+}
+
+/// An atomic read over shm of libfabric 1.20.0 to 1.21.0 fetches garbage, also below efa.
+#[test]
+fn atomics_that_read_garbage_are_not_used() {
+    for plan in [
+        "profile=shm version=1.20.0 minimum=late no=atomic_read;shm",
+        "profile=efa version=1.21.0 minimum=late no=atomic_read;efa",
+    ] {
+        assert_eq!(atomic_read(plan), None, "{plan}");
+    }
+    for plan in [
+        "profile=shm version=1.19.1 minimum=late;shm",
+        "profile=efa version=1.21.1 minimum=late;efa",
+    ] {
+        assert_eq!(atomic_read(plan), Some(7), "{plan}");
+    }
 }
 
 /// Memory that stands for a device's: nobody may touch it. Its contents lie behind it. Mapped until

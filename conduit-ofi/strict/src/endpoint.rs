@@ -3,13 +3,13 @@
 use crate::damage;
 use crate::domain::{head, publish, Av, Domain, ADDRESS_MASK};
 use crate::offer::Offer;
-use crate::plan::{Kind, Minimum, ATOMIC_PROD, INJECT_ENTRIES, INJECT_ERRORS, READ_ONLY};
+use crate::plan::{Kind, Minimum, Plan, ATOMIC_PROD, ATOMIC_READ, INJECT_ENTRIES, INJECT_ERRORS, READ_ONLY};
 use crate::queue::Queue;
 use crate::rules::{Buffer, Op};
 use crate::{ffi, region};
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::SeqCst};
 
 /// An endpoint.
 #[repr(C)]
@@ -441,6 +441,13 @@ unsafe extern "C" fn fetch(
         flags: 0,
     };
     let done = damage::operation((*ep.cast::<Endpoint>()).domain, op);
+    let result = if op == ffi::FI_ATOMIC_READ && plan_of(ep).lacks(ATOMIC_READ) {
+        // The user's is left as it is. Atomics have one value of at most eight bytes.
+        static LOST: AtomicU64 = AtomicU64::new(0);
+        LOST.as_ptr().cast()
+    } else {
+        result
+    };
     call.start(|ready| {
         let Ready {
             peer,
@@ -501,9 +508,14 @@ unsafe extern "C" fn compare(
     })
 }
 
+/// The plan of the provider of an endpoint.
+unsafe fn plan_of<'a>(ep: *mut ffi::fid_ep) -> &'a Plan {
+    &(*ep.cast::<Endpoint>()).domain.offer.plan
+}
+
 /// Whether the plan withholds an operation.
 unsafe fn withheld(ep: *mut ffi::fid_ep, op: u32) -> bool {
-    let plan = &(*ep.cast::<Endpoint>()).domain.offer.plan;
+    let plan = plan_of(ep);
     plan.lacks(ffi::FI_ATOMIC.into()) || op == ffi::FI_PROD && plan.lacks(ATOMIC_PROD)
 }
 

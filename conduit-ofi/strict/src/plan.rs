@@ -9,6 +9,8 @@ use std::str::FromStr;
 pub const WAIT_FD: u64 = 1 << 62;
 /// [`Plan::lacks`]: there is no atomic product.
 pub const ATOMIC_PROD: u64 = 1 << 63;
+/// [`Plan::lacks`]: the value that an atomic read fetches (shm 1.20.0 to 1.21.0, also below efa).
+pub const ATOMIC_READ: u64 = 1 << 54;
 /// [`Plan::lacks`]: memory that is not writable is not registered, neither by the user nor by a call
 /// (cxi before 2025-04, verbs;ofi_rxm).
 pub const READ_ONLY: u64 = 1 << 61;
@@ -49,6 +51,7 @@ const LACKS: &[(&str, u64)] = &[
     ("delivery_complete", ffi::FI_DELIVERY_COMPLETE as u64),
     ("wait_fd", WAIT_FD),
     ("atomic_prod", ATOMIC_PROD),
+    ("atomic_read", ATOMIC_READ),
     ("read_only", READ_ONLY),
     ("cut_length", CUT_LENGTH),
     ("get_wait", GET_WAIT),
