@@ -287,7 +287,7 @@ def strict_provider(folder):
             manifest = f"{ROOT}/conduit-ofi/strict/Cargo.toml"
             command = ["cargo", "build", "--quiet", "--locked", "--manifest-path", manifest, "--profile", "program"]
             subprocess.run([*command, "--lib"], check=True, stdin=subprocess.DEVNULL, env=environment)
-            os.makedirs(folder)
+            os.makedirs(folder, exist_ok=True)
             os.chmod(folder, 0o755)
             shutil.copy(os.path.join(environment["CARGO_TARGET_DIR"], "program", name), folder)
     return os.path.join(folder, name)
