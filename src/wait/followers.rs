@@ -108,15 +108,15 @@ impl Followers {
         slept
     }
 
-    /// The calling thread has slept and does not wait any more.
+    /// The calling thread has slept and does not wait any more. Followers may have waited for the
+    /// same, which nobody may have announced, so one is woken also if there is a leader; it wakes
+    /// the next.
     pub fn leave(&self) {
-        if !self.has_leader.load(Ordering::SeqCst) {
-            self.promote();
-        }
+        self.promote();
     }
 
-    /// Wakes one follower, which becomes the leader if it still has to wait. The new count stops
-    /// threads that are about to follow the previous leader.
+    /// Wakes one follower, which becomes the leader if it still has to wait and there is none. The
+    /// new count stops threads that are about to follow the previous leader.
     fn promote(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
         if self.asleep.load(Ordering::SeqCst) > 0 {
@@ -142,8 +142,9 @@ mod tests {
     use std::time::Instant;
 
     const LONG: Duration = Duration::from_secs(30);
-    /// As in `wait`: bounds the delay of a deferred notification.
-    const LEADER_LIMIT: Duration = Duration::from_millis(4);
+    /// As in `wait`: bounds the delay of a deferred notification. Short, so that leaders often find
+    /// for themselves what nobody has announced.
+    const LEADER_LIMIT: Duration = Duration::from_micros(50);
 
     /// Waits for `ready`; a leader sleeps on `wakeups`.
     fn wait(followers: &Followers, wakeups: &AtomicU32, ready: impl Fn() -> bool) {
