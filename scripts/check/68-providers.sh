@@ -6,8 +6,7 @@ cd "$ROOT" || exit 1
 CARGO_TARGET_DIR=$BUILD/unit
 export CARGO_TARGET_DIR
 SHOW_LINES=60
-programs="smoke/testgasnet.c am/am_flood.c am/am_payload.c am/am_negotiated_mix.c rma/rma_nonblocking.c
-    rma/rma_ordering.c atomic/atomic_mixed.c"
+programs="smoke/testgasnet.c am/am_flood.c am/am_payload.c rma/rma_nonblocking.c atomic/atomic_mixed.c"
 
 # over KIND PROGRAM|OPTION...: over these providers of libfabric.
 over() {
