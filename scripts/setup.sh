@@ -2,11 +2,11 @@
 # setup.sh [build|check|lint|all] [cluster] [rdma]: installs the Debian packages that are missing:
 # for building, for `make check` (the default), for `make lint`, for `make check-all`. "lint" and
 # "all" also install ruff, which Debian 12 has no package of, in $BUILD/ruff, and "all" cbindgen,
-# bindgen, cargo-deny, cargo-mutants and four versions of libfabric likewise (210 MB to fetch, 9 MB
-# on disk). "cluster" adds the ssh server and the process
-# managers of gasnet-compat-tests/cluster (20 MB to fetch, 83 MB on disk), "rdma" the virtual
-# machine of scripts/rdma-vm. When nothing is missing it uses no network. Rust itself must be
-# installed already (by rustup, or any toolchain from the version in Cargo.toml on).
+# bindgen, cargo-deny, cargo-mutants and four versions of libfabric likewise (215 MB to fetch, 9 MB
+# on disk). "cluster" adds the ssh server and the process managers of gasnet-compat-tests/cluster
+# (20 MB to fetch, 83 MB on disk), "rdma" the virtual machine of scripts/rdma-vm. When nothing is
+# missing it uses no network. Rust itself must be installed already (by rustup, or any toolchain
+# from the version in Cargo.toml on).
 # SETUP=0: installs nothing, and names what is missing.
 set -eu
 
