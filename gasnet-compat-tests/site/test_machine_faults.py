@@ -27,7 +27,11 @@ def data_of(operation, size):
 
 PUT = "non-blocking put[a-zA-Z_ ]*"
 GET = "non-blocking get"
-ATOMIC = rf"FADD of all ranks, 8 bytes \(U64, domain of additions and compare-and-swap\){AFTER}fetched \d+ after \d+"
+# With ofi a rank uses the NIC for its own memory, too.
+ATOMIC = (
+    r"FADD of all ranks, 8 bytes \(U64, domain of additions and compare-and-swap\), .*"
+    r"rank \d on \S+ with rank \d on \S+ (over the network|to itself): (fetched \d+ after|\d+ additions made) \d+"
+)
 
 
 def failed(data):
