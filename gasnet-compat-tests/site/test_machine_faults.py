@@ -29,8 +29,8 @@ PUT = "non-blocking put[a-zA-Z_ ]*"
 GET = "non-blocking get"
 # With ofi a rank uses the NIC for its own memory, too.
 ATOMIC = (
-    r"FADD of all ranks, 8 bytes \(U64, domain of additions and compare-and-swap\), .*"
-    r"rank \d on \S+ with rank \d on \S+ (over the network|to itself): (fetched \d+ after|\d+ additions made) \d+"
+    r"F?ADD( of all ranks)?, 8 bytes \(U64, domain of additions and compare-and-swap\), .*rank \d on \S+ with "
+    r"rank \d on \S+ (over the network|to itself): (fetched \d+ after|stored \d+ instead of|\d+ additions made) \d+"
 )
 
 
