@@ -18,21 +18,26 @@ static void must(int good, const char *what) {
 
 static unsigned char byte(int from, int size, int i) { return (unsigned char)(31 * from + 7 * size + i + i / 251); }
 
-// A ring, of every size class around powers of two.
+// Each sends `size` bytes to the next in a ring.
+static void ring(int size, int tag) {
+    int i, count, next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
+    MPI_Status status;
+    for (i = 0; i < size; i++) sent[i] = byte(rank, size + tag, i);
+    for (i = 0; i < size; i++) got[i] = 0xee;
+    MPI_Sendrecv(sent, size, MPI_BYTE, next, tag, got, MOST, MPI_BYTE, last, tag, MPI_COMM_WORLD, &status);
+    MPI_Get_count(&status, MPI_BYTE, &count);
+    must(count == size, "length of a message");
+    for (i = 0; i < size; i++) must(got[i] == byte(last, size + tag, i), "data of a message");
+}
+
+// Every size class, small ones several times.
 static void messages(void) {
-    int size, round, i, next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
-    for (size = 0; size <= MOST; size = size < 2 ? size + 1 : size % 2 ? size * 2 - 2 : size + 1) {
-        for (round = 0; round < (size < 4096 ? 8 : 1); round++) {
-            MPI_Status status;
-            int count;
-            for (i = 0; i < size; i++) sent[i] = byte(rank, size + round, i);
-            memset(got, 0xee, (size_t)size);
-            MPI_Sendrecv(sent, size, MPI_BYTE, next, round, got, MOST, MPI_BYTE, last, round, MPI_COMM_WORLD, &status);
-            MPI_Get_count(&status, MPI_BYTE, &count);
-            must(count == size, "length of a message");
-            for (i = 0; i < size; i++) must(got[i] == byte(last, size + round, i), "data of a message");
-        }
-    }
+    int bit, more, tag;
+    ring(0, 0);
+    for (bit = 0; bit < 20; bit++)
+        for (more = 0; more < 2; more++)
+            for (tag = 0; tag < (bit < 12 ? 8 : 1); tag++) ring((1 << bit) + more, tag);
+    ring(MOST, 0);
 }
 
 static void collectives(void) {
