@@ -57,6 +57,11 @@ impl SegmentTable {
         self.words.get(rank * self.stride..)
     }
 
+    /// The words of an entry.
+    fn words_of(&self, rank: usize) -> Option<&'static [AtomicU64]> {
+        self.words_from(rank)?.get(..self.stride)
+    }
+
     /// Ranks in the job.
     pub fn ranks(&self) -> usize {
         self.shape.ranks
@@ -74,8 +79,7 @@ impl SegmentTable {
 
     /// The key of the segment of `rank`.
     pub fn key(&self, rank: usize) -> Vec<u8> {
-        let words = self.words_from(rank).and_then(|words| words.get(..self.stride));
-        let Some([_, _, length, key @ ..]) = words else {
+        let Some([_, _, length, key @ ..]) = self.words_of(rank) else {
             return Vec::new();
         };
         let bytes = key.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes());
@@ -85,9 +89,7 @@ impl SegmentTable {
 
     /// Writes the entry of `rank`.
     pub fn write(&self, rank: usize, base: usize, bytes: usize, key: &[u8]) {
-        let Some(words) = self.words_from(rank).and_then(|words| words.get(..self.stride)) else {
-            return;
-        };
+        let Some(words) = self.words_of(rank) else { return };
         let head = [base as u64, bytes as u64, key.len() as u64];
         let tail = key.chunks(8).map(|part| {
             let mut word = [0; 8];
