@@ -142,7 +142,7 @@ def test_fault(configuration, quick, fault, tests, verify):
     if conduit == "ofi":
         library = jobs.strict_provider(os.path.join(os.environ[jobs.FOLDER], "strict"))
         extra.update(GASNET_OFI_LIBRARY=library, GASNET_OFI_PROVIDER="tcp;ofi_rxm", STRICT_PLAN=words)
-        # Where the provider uses sockets, it is not asked for them.
+        # Providers over sockets are not asked for them.
         extra["GASNET_OFI_ATOMICS"] = "1"
     own = dataclasses.replace(configuration, conduit=conduit)
     with workshop.network_of(conduit, ["--faults", words]) as network:

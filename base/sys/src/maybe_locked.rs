@@ -35,8 +35,8 @@ pub struct MaybeLocked<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the mutex, or the contract of [`Sharing::new`], gives at most one guard at a time, and only a guard
-// reaches the value.
+// SAFETY: the mutex, or the contract of [`Sharing::new`], gives at most one guard at a time, and
+// only a guard reaches the value.
 unsafe impl<T: Send> Sync for MaybeLocked<T> {}
 
 impl<T> MaybeLocked<T> {
