@@ -3,8 +3,9 @@
 use crate::ffi::Functions;
 use crate::provider;
 use crate::settings::{self, Choice};
-use gasnet_conduit::config;
-use gasnet_sys::env;
+use gasnet_conduit::{config, StartInfo};
+use gasnet_sys::atomic::Mutex;
+use gasnet_sys::{env, lock};
 use siphasher::sip128::SipHasher24;
 use std::ffi::{CStr, CString};
 
@@ -26,7 +27,7 @@ pub fn library() -> Result<&'static Functions, String> {
 
 /// Sets the variables that are the same in every job.
 fn before_first_use() {
-    const ALWAYS: [(&CStr, &CStr); 5] = [
+    const ALWAYS: [(&CStr, &CStr); 6] = [
         // The libraries of the psm providers, which libfabric brings along, would catch signals,
         // and bind threads to cores.
         (c"HFI_NO_BACKTRACE", c"1"),
@@ -35,6 +36,9 @@ fn before_first_use() {
         (c"PSM3_NO_CPUAFFINITY", c"1"),
         // Matching by the NIC alone ends the process when the NIC has no list entry left.
         (c"FI_CXI_RX_MATCH_MODE", c"hybrid"),
+        // sockets takes a header from the kernel when it is whole. In a buffer of the default size
+        // the part that has come can leave no window for the rest (Linux 6.18).
+        (c"FI_SOCKETS_MAX_BUF_SZ", c"4194304"),
     ];
     for (name, value) in ALWAYS {
         if env::get(name).is_none() {
@@ -61,10 +65,20 @@ fn job_id(secret: u128) -> [u8; 16] {
     SipHasher24::new_with_key(&key).hash(b"libfabric job").as_bytes()
 }
 
+/// Sets what differs between jobs. Returns the number of the job, unless the user has set one. Ranks
+/// that are threads of one process, as tests start them, take turns: none changes the environment
+/// while another has libfabric read it.
+pub fn set_for_job(info: &StartInfo<'_>, library: (u32, u32)) -> Option<[u8; 16]> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = lock(&TURN);
+    set_universe_size(info.size, library);
+    set_job(info.job_token)
+}
+
 /// Sets the number of the job with this secret. psm2 and psm3 read it at the first `fi_getinfo`,
 /// which the universal library calls before the start, so it is returned for the hints, too
 /// ([`crate::ffi::Wanted::job`]). None if the user has set one, which hints would override.
-pub fn set_job(secret: u128) -> Option<[u8; 16]> {
+fn set_job(secret: u128) -> Option<[u8; 16]> {
     let job = job_id(secret);
     let [psm2, psm3, _] = JOBS.map(|name| {
         let Ok(text) = CString::new(job_text(&job, name)) else {

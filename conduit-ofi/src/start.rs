@@ -107,9 +107,8 @@ fn allocate(net: &Net, settings: &Settings) -> Result<(), Errno> {
 /// Opens an endpoint of the provider for a job.
 fn open_endpoint(info: &StartInfo<'_>, choice: &Choice, settings: &Settings) -> Result<Opened, String> {
     let library = presets::library()?;
-    presets::set_universe_size(info.size, library.version);
     let needs = Needs {
-        job: presets::set_job(info.job_token),
+        job: presets::set_for_job(info, library.version),
         ..needs(info)
     };
     if settings::lists_devices(info.rank.0) {
