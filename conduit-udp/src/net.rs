@@ -38,6 +38,10 @@ const TIMER_INTERVAL: u64 = 50_000;
 /// This number of peers on this host get connected sockets: the first ones. Peers elsewhere do not:
 /// a route lookup is short beside their round trip, and a firewall may admit the main port only.
 const MAX_CONNECTED: usize = 16;
+/// Nanoseconds after which the next poll finds more than a batch: peers fill their windows.
+const INATTENTIVE: u64 = 50_000;
+/// Batches that such a poll receives at most.
+const MAX_BATCHES: usize = 32;
 
 /// Datagrams that were dropped.
 #[derive(Debug, Default)]
@@ -345,7 +349,7 @@ impl Net {
         };
         context.deliverable = deliverable;
         context.delivered = self.deliver_deferred(classes, upcalls);
-        let now = self.receive(&mut context, upcalls);
+        let now = self.receive_due(&mut context, upcalls);
         let delivered = context.delivered;
         lock(&self.contexts).push(context);
         self.progress.on_poll(now);
@@ -356,6 +360,21 @@ impl Net {
             self.keepalive(now);
         }
         delivered
+    }
+
+    /// Receives a batch, or several after a time without a poll. Returns the time afterwards.
+    fn receive_due(&self, context: &mut ReceiveContext, upcalls: &mut dyn Upcalls) -> u64 {
+        let (mut now, mut is_more) = self.receive(context, upcalls);
+        if self.progress.since_poll(now) < INATTENTIVE {
+            return now;
+        }
+        for _ in 1..MAX_BATCHES {
+            if !is_more {
+                break;
+            }
+            (now, is_more) = self.receive(context, upcalls);
+        }
+        now
     }
 
     /// Delivers deferred completions, and deferred packets of these classes.
@@ -370,7 +389,7 @@ impl Net {
         }
         for &class in classes {
             let deferred = std::iter::from_fn(|| self.deferred[class].pop());
-            for (source, mut packet) in deferred.take(RECV_BATCH) {
+            for (source, mut packet) in deferred.take(MAX_BATCHES * RECV_BATCH) {
                 upcalls.packet(source, class, packet.bytes_mut());
                 delivered += 1;
             }

@@ -170,6 +170,20 @@ fn unauthenticated_datagrams_are_counted_and_open_no_connection() {
 }
 
 #[test]
+fn a_poll_after_a_while_delivers_all_that_has_arrived() {
+    let (mut stage, mut peer) = (Stage::new(), peer());
+    // As many as the first window holds.
+    for _ in 0..10 {
+        for datagram in datagrams(&stage.keys, &mut peer, Class::Request, &[7; 1000]) {
+            stage.remote.send_to(&datagram, ("127.0.0.1", stage.net.port())).unwrap();
+        }
+    }
+    std::thread::sleep(Duration::from_millis(1));
+    stage.net.poll(PollScope::All, &mut stage.log);
+    assert_eq!(stage.log.packets.len(), 10);
+}
+
+#[test]
 fn replays_are_delivered_once_and_forgeries_never() {
     let mut stage = Stage::new();
     let mut peer = peer();

@@ -90,9 +90,14 @@ impl ProgressThread {
         }
     }
 
+    /// Nanoseconds from the client's last poll to `now`.
+    pub fn since_poll(&self, now: u64) -> u64 {
+        now.saturating_sub(self.last_poll.load(Relaxed))
+    }
+
     /// Whether the client has polled within the tick, so that it runs its own timers.
     fn polled_recently(&self, now: u64) -> bool {
-        now < self.last_poll.load(Relaxed) + self.tick.as_nanos() as u64
+        self.since_poll(now) < self.tick.as_nanos() as u64
     }
 
     /// Called when a peer gets unacknowledged data. If the client computes, the thread must run
@@ -252,7 +257,7 @@ impl Net {
         if self.has_icmp_errors.load(Relaxed) && self.has_icmp_errors.swap(false, Relaxed) {
             self.drain_icmp_errors();
         }
-        let now = self.receive(&mut state.context, &mut NoUpcalls);
+        let (now, _) = self.receive(&mut state.context, &mut NoUpcalls);
         if now >= self.next_timers.load(Relaxed) {
             self.run_timers(now);
         }

@@ -79,8 +79,9 @@ impl ReceiveContext {
 }
 
 impl Net {
-    /// Receives and processes what the socket has. Returns the time afterwards.
-    pub fn receive(&self, context: &mut ReceiveContext, upcalls: &mut dyn Upcalls) -> u64 {
+    /// Receives and processes a batch. Returns the time afterwards, and whether any datagram was
+    /// authentic.
+    pub fn receive(&self, context: &mut ReceiveContext, upcalls: &mut dyn Upcalls) -> (u64, bool) {
         let before = context.delivered;
         let outcome = if context.is_bulk && self.may_zero_copy() {
             self.receive_zero_copy(context)
@@ -88,7 +89,7 @@ impl Net {
             ZeroCopyOutcome::NotTried
         };
         if outcome == ZeroCopyOutcome::NotTried && !self.receive_batch(context) {
-            return self.now();
+            return (self.now(), false);
         }
         let now = self.now();
         if outcome != ZeroCopyOutcome::Done {
@@ -96,6 +97,7 @@ impl Net {
         }
         // Handlers may have run for a while.
         let now = if context.delivered == before { now } else { self.now() };
+        let is_authentic = !context.touched.is_empty();
         self.respond(&mut context.touched, now);
         if context.deliverable == Deliverable::Nothing && !context.done.is_empty() {
             lock(&self.completed).append(&mut context.done);
@@ -105,7 +107,7 @@ impl Net {
         for id in context.done.drain(..) {
             upcalls.done(id.with_tag(0), last_part(id));
         }
-        now
+        (now, is_authentic)
     }
 
     /// Receives a batch. Returns whether there was any datagram.
