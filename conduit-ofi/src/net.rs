@@ -10,11 +10,14 @@ use crate::wire::{Kind, HEADER};
 use gasnet_conduit::{
     Abilities, Atomics, Busy, Class, JobRank, Network, PollScope, PutNotify, Rma, Segments, Stop, Upcalls, Wake,
 };
+use std::sync::atomic::AtomicU64;
 
 /// A started conduit.
 pub struct Net {
     /// Completions that a poll takes at most.
     pub completions: usize,
+    /// When the last poll began, by the time-stamp counter.
+    pub last_poll: AtomicU64,
     /// Peers to which operations wait.
     pub connect_timeouts: ConnectTimeouts,
     pub stale_shm: StaleShm,

@@ -23,6 +23,7 @@ use crate::versions::{self, End, Version};
 use crate::wire;
 use gasnet_conduit::locality::Ranks;
 use gasnet_conduit::{config, ConduitError, JobRank, StartInfo};
+use std::sync::atomic::AtomicU64;
 
 /// An endpoint of a provider. Receive buffers have regions of it.
 pub struct Opened {
@@ -76,6 +77,7 @@ fn try_open(info: &StartInfo<'_>, choice: &Choice) -> Result<Net, String> {
     // From here on an error closes the endpoint before buffers are freed.
     let net = Net {
         completions: settings.completions,
+        last_poll: AtomicU64::new(0),
         connect_timeouts: ConnectTimeouts::default(),
         stale_shm,
         messages: Messages::new(&settings, inject),

@@ -175,7 +175,10 @@ fn a_poll_after_a_while_delivers_all_that_has_arrived() {
     // As many as the first window holds.
     for _ in 0..10 {
         for datagram in datagrams(&stage.keys, &mut peer, Class::Request, &[7; 1000]) {
-            stage.remote.send_to(&datagram, ("127.0.0.1", stage.net.port())).unwrap();
+            stage
+                .remote
+                .send_to(&datagram, ("127.0.0.1", stage.net.port()))
+                .unwrap();
         }
     }
     std::thread::sleep(Duration::from_millis(1));
