@@ -1,11 +1,11 @@
 #!/bin/sh
 # null.sh [PREFIX] [ROUNDS]: what the runtime itself adds to an operation of the network
 # (programs/benches/null.c). PREFIX has an installation with conduit null, by default
-# build/stage-null:
-#   make install CONDUITS=null PREFIX=$PWD/build/stage-null
+# build/null:
+#   make install CONDUITS=null PREFIX=$PWD/build/null
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
-prefix=${1:-$root/build/stage-null}
+prefix=${1:-$root/build/null}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"

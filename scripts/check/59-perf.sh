@@ -60,8 +60,8 @@ attempt "perf: limits alone" \
 # The runtime's own part of operations over a network: another build of the library.
 if [ "$SCOPE" = all ]; then
     attempt "perf: build with conduit null" make --no-print-directory -C "$ROOT" install CONDUITS=null MODES=par \
-        UNIVERSAL=0 DESTDIR= PREFIX="$BUILD/stage-null" &&
-        attempt "perf: operations of a network do not allocate" "$ROOT/programs/benches/null.sh" "$BUILD/stage-null" 200
+        UNIVERSAL=0 DESTDIR= PREFIX="$BUILD/null" &&
+        attempt "perf: operations of a network do not allocate" "$ROOT/programs/benches/null.sh" "$BUILD/null" 200
 else
     skip "perf: operations over conduit null: run in make check-all"
 fi
