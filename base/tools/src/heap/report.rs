@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::TryLockError;
 use std::time::Duration;
 
+use gasnet_sys::atomic::MutexGuard;
 use gasnet_sys::process::{at_exit_or_unload, pid};
 
 use super::{guard, Header, Heap, FREED, HEAP};
@@ -18,6 +19,8 @@ static FOR_PROCESS: AtomicI32 = AtomicI32::new(0);
 /// may have interrupted its holder to call this.
 const ATTEMPTS: u32 = 100;
 const INTERVAL: Duration = Duration::from_millis(2);
+/// The report then.
+const IN_USE: &str = "the heap is in use by a thread that was interrupted";
 
 /// Makes the end of the process write the report, also without a job. Children that the client
 /// forks write none.
@@ -38,11 +41,19 @@ pub fn at_exit() {
 }
 
 /// Writes the report, once, if `GASNET_MALLOCFILE` is set and `GASNET_MALLOCNODES` includes this
-/// process.
+/// process. Allocates only where the lock of the heap is free: the caller may be a signal handler
+/// that has interrupted its holder.
 pub fn write() {
-    let Some(name) = env::get("GASNET_MALLOCFILE").filter(|n| !n.trim().is_empty()) else {
+    let name = gasnet_sys::env::get(c"GASNET_MALLOCFILE").filter(|name| !name.to_bytes().trim_ascii().is_empty());
+    let Some(name) = name else { return };
+    let Some(heap) = try_locked() else {
+        if !WRITTEN.swap(true, Ordering::AcqRel) {
+            print_line_to(2, format_args!("# malloc report ({Label}): {IN_USE}"));
+        }
         return;
     };
+    drop(heap);
+    let name = name.to_string_lossy();
     // The runtime has removed the variable. Programs of the tools alone come here.
     if gasnet_sys::process::is_privileged() {
         return;
@@ -65,17 +76,22 @@ pub fn write() {
 fn write_to(fd: i32) {
     let host = system::hostname();
     let program = system::exe_name_c().to_string_lossy();
+    match try_locked() {
+        Some(heap) => lines(&heap, fd, &program, host),
+        None => print_line_to(fd, format_args!("# malloc report ({Label}): {IN_USE}")),
+    }
+}
+
+/// The heap, unless its lock stays taken.
+fn try_locked() -> Option<MutexGuard<'static, Heap>> {
     for _ in 0..ATTEMPTS {
         match HEAP.try_lock() {
-            Ok(heap) => return lines(&heap, fd, &program, host),
+            Ok(heap) => return Some(heap),
             Err(TryLockError::WouldBlock) => std::thread::sleep(INTERVAL),
-            Err(TryLockError::Poisoned(_)) => return,
+            Err(TryLockError::Poisoned(_)) => return None,
         }
     }
-    print_line_to(
-        fd,
-        format_args!("# malloc report ({Label}): the heap is in use by a thread that was interrupted"),
-    );
+    None
 }
 
 fn lines(heap: &Heap, fd: i32, program: &str, host: &str) {
