@@ -336,7 +336,8 @@ TEST_UNUSED static void add_place(device_class *c, int number, int client_memory
     p->client_memory = client_memory;
     p->kind = c ? make_kind(c, number) : GEX_MK_HOST;
     if (client_memory) {
-        p->base = (char *)(c ? c->alloc(c, number, bytes) : malloc(bytes));
+        /* zeroed: valgrind does not see what other processes write */
+        p->base = (char *)(c ? c->alloc(c, number, bytes) : calloc(1, bytes));
         REQUIRE(p->base != NULL);
     }
     OK(gex_Segment_Create(&p->segment, client, p->base, bytes, p->kind, 0));
