@@ -9,6 +9,7 @@ use super::kinds::{TraceCategory, LETTERS};
 use super::log;
 use super::sink::TraceSink;
 use super::{monotonic_ns, write_head};
+use gasnet_sys::float;
 
 /// The sum of the counters of all threads. Clears them if `reset`.
 fn collect(reset: bool) -> Counters {
@@ -35,10 +36,10 @@ impl fmt::Display for Spread<'_> {
         if most == 0 {
             return Ok(());
         }
-        let _held = gasnet_sys::float::hold();
+        let _held = float::hold();
         // The average has one decimal: 52 bits are enough.
         #[allow(clippy::cast_precision_loss)]
-        let average = total as f64 / self.count.max(1) as f64;
+        let average = float::quietly(|| total as f64 / self.count.max(1) as f64);
         write!(
             f,
             " {key}={total} {key}_min={least} {key}_max={most} {key}_avg={average:.1}"

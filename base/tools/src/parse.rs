@@ -4,6 +4,7 @@
 //! They ignore white space around a value, and the case of letters.
 #![forbid(unsafe_code)]
 
+use gasnet_sys::float;
 use std::fmt;
 
 /// The reason why a text is not a value.
@@ -87,21 +88,20 @@ pub fn size(text: &str, unit_bytes: u64) -> Result<u64, ParseError> {
     } else {
         scaled(digits_of(whole, 10)?, unit_bytes)?
     };
-    let _held = gasnet_sys::float::hold();
-    let part = format!("0.{fraction}")
-        .parse::<f64>()
-        .map_err(|_| ParseError::Malformed)?;
-    let total = whole + (part * unit_bytes as f64) as u64;
+    let part = float::quietly(|| {
+        let part = format!("0.{fraction}").parse::<f64>();
+        part.map(|part| (part * unit_bytes as f64) as u64)
+    });
+    let total = whole + part.map_err(|_| ParseError::Malformed)?;
     i64::try_from(total).map(|_| total).map_err(|_| ParseError::OutOfRange)
 }
 
 /// A finite number, or a fraction of two of them: `1.5`, `-1e4`, `0x1p3`, `3/8`.
 pub fn double(text: &str) -> Result<f64, ParseError> {
-    let _held = gasnet_sys::float::hold();
-    let value = match text.split_once('/') {
-        None => number(text)?,
-        Some((over, under)) => number(over)? / number(under)?,
-    };
+    let value = float::quietly(|| match text.split_once('/') {
+        None => number(text),
+        Some((over, under)) => Ok(number(over)? / number(under)?),
+    })?;
     if value.is_finite() {
         Ok(value)
     } else {

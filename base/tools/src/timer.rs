@@ -49,10 +49,7 @@ fn source() -> i32 {
 pub fn to_ns(ticks: u64) -> u64 {
     static SCALE: OnceLock<u64> = OnceLock::new();
     // Fixed point with 32 fractional bits: exact to a nanosecond over years of ticks.
-    let scale = *SCALE.get_or_init(|| {
-        let _held = float::hold();
-        (ns_per_tick() * 4_294_967_296.0) as u64
-    });
+    let scale = *SCALE.get_or_init(|| float::quietly(|| (ns_per_tick() * 4_294_967_296.0) as u64));
     ((u128::from(ticks) * u128::from(scale)) >> 32) as u64
 }
 
@@ -249,8 +246,8 @@ pub fn overhead_us() -> f64 {
         for _ in 1..rounds {
             std::hint::black_box(now());
         }
-        let _held = float::hold();
-        (to_ns(now() - start).max(1) as f64) / f64::from(rounds) / 1000.0
+        let ns = to_ns(now() - start).max(1);
+        float::quietly(|| ns as f64 / f64::from(rounds) / 1000.0)
     })
 }
 
@@ -267,8 +264,8 @@ pub fn granularity_us() -> f64 {
             }
             last = next;
         }
-        let _held = float::hold();
-        (to_ns(if least == u64::MAX { 1 } else { least }).max(1) as f64) / 1000.0
+        let ns = to_ns(if least == u64::MAX { 1 } else { least }).max(1);
+        float::quietly(|| ns as f64 / 1000.0)
     })
 }
 
