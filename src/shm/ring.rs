@@ -222,10 +222,14 @@ impl Reservation<'_> {
             units: self.units as u16,
         };
         let raw = word.pack(self.lap);
-        if cfg!(gasnet_tsan) {
-            self.ring.tail.fetch_or(0, Ordering::Release);
-        }
+        let release_to_sanitizer = || {
+            if cfg!(gasnet_tsan) {
+                self.ring.tail.fetch_or(0, Ordering::Release);
+            }
+        };
+        release_to_sanitizer();
         self.ring.memory.first_word(self.index).store(raw, Ordering::Release);
+        release_to_sanitizer();
     }
 }
 
