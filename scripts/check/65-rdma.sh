@@ -47,7 +47,7 @@ jobs() {
             $(PKG_CONFIG_PATH=$_prefix/lib/pkgconfig pkg-config --cflags --libs gasnet-ibv-par) || return
     done
     # shellcheck disable=SC2016 # for the shell in the machine
-    GASNET_SUPERNODE_MAXSIZE=1 GASNET_QP_TIMEOUT=21 in_vm 900 sh -c '
+    GASNET_SUPERNODE_MAXSIZE=1 GASNET_QP_TIMEOUT=21 TEST_WATCHDOG=110 in_vm 900 sh -c '
         failed=0
         for program in "$1"/jobs/*; do
             # An emulated machine on a busy host may be late.
