@@ -65,7 +65,8 @@ SEVERAL = (2, 4)
 NO_ATEXIT = "!atexit ran"
 # Ranks that are at work have GASNET_EXITTIMEOUT_MAX.
 SHORT_TIMEOUT = {"GASNET_EXITTIMEOUT_MIN": "0.5", "GASNET_EXITTIMEOUT_FACTOR": "0"}
-FROZEN = {"GASNET_EXITTIMEOUT": "0.5", "GASNET_FREEZE_ON_ERROR": "1"}
+# A rank is frozen for 3 s; it needs a part of the timeout to get there.
+FROZEN = {"GASNET_EXITTIMEOUT": "1.5", "GASNET_FREEZE_ON_ERROR": "1"}
 
 CASES = [
     Case("success", 0, "started", "atexit ran"),
