@@ -69,8 +69,8 @@ impl Net {
         delivered
     }
 
-    /// Takes and handles the completions of the queue, up to the limit of a poll. Returns the number
-    /// of upcalls.
+    /// Takes and handles the completions of the queue, up to the limit of a poll. Returns the
+    /// number of upcalls.
     #[inline]
     fn take_all(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         let (mut delivered, mut left) = (0, self.completions);

@@ -39,8 +39,8 @@ programs() {
 skip="rma_huge=moves_gigabytes,_and_a_sanitizer's_shadow_is_several_times_that segment_most=takes_most_of_the_memory \
 tools_backtrace=a_debugger_needs_minutes_to_read_an_instrumented_program"
 ubsan="-fsanitize=undefined -fno-sanitize-recover=undefined"
-# Signal stacks are the library's: those of the sanitizer hide them, and it trips over its own when a
-# cancelled thread ends.
+# Signal stacks are the library's: those of the sanitizer hide them, and it trips over its own when
+# a cancelled thread ends.
 asan_options="detect_leaks=0:abort_on_error=0:detect_stack_use_after_return=0:use_sigaltstack=0"
 if [ -n "$nightly" ]; then
     if attempt "asan: library" instrument asan address "-fsanitize=address $ubsan"; then

@@ -1,25 +1,26 @@
 //! A conduit stops inside a signal handler: part of `conformance_tests!`.
 
 use super::{connect_all, packet, IgnoreAll, Job, Make};
-use crate::{Class, JobRank, Network, PollScope, Stop};
+use crate::{Class, JobRank, PollScope, Stop};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::os::unix::thread::JoinHandleExt;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The conduit that the interrupted thread uses, and where it learns that it was stopped.
-type Target = (*const dyn Network, *const AtomicBool);
+/// A job of two ranks, and whether rank 0 was stopped.
+type Target = (Job, AtomicBool);
 
 thread_local! {
-    static TARGET: Cell<Option<Target>> = const { Cell::new(None) };
+    /// The job whose rank 0 the interrupted thread is.
+    static TARGET: Cell<*const Target> = const { Cell::new(std::ptr::null()) };
 }
 
 extern "C" fn on_signal(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
-    if let Some((network, stopped)) = TARGET.get() {
-        // SAFETY: `interrupted` keeps both while the thread runs.
-        let (network, stopped) = unsafe { (&*network, &*stopped) };
-        network.stop(Stop::Signal);
+    // SAFETY: null, or the thread that runs this owns it.
+    if let Some((job, stopped)) = unsafe { TARGET.get().as_ref() } {
+        job.of(0).stop(Stop::Signal);
         stopped.store(true, SeqCst);
     }
 }
@@ -32,24 +33,29 @@ pub fn stop_in_a_signal_handler(make: Make<'_>) {
     for instant in 0..INSTANTS {
         let job = Job::start(make, 2);
         connect_all(&job);
-        // If the handler hangs, so does this scope: end the process instead.
+        // A scope would wait for a handler that hangs: the process ends instead.
         interrupted(job, Duration::from_micros(instant * instant * 3));
     }
 }
 
 fn interrupted(job: Job, after: Duration) {
-    let job: &'static Job = Box::leak(Box::new(job));
-    let stopped: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
+    let shared = Arc::new((job, AtomicBool::new(false)));
+    let (job, stopped) = &*shared;
+    let of_thread = Arc::clone(&shared);
     let thread = std::thread::spawn(move || {
+        TARGET.set(Arc::as_ptr(&of_thread));
+        let (job, stopped) = &*of_thread;
         let network = job.of(0);
-        TARGET.set(Some((std::ptr::from_ref(network), std::ptr::from_ref(stopped))));
         let request = packet(JobRank(0), 1, 200);
         while !stopped.load(SeqCst) {
             let _ = network.send(JobRank(1), Class::Request, &[&request]);
             network.poll(PollScope::All, &mut IgnoreAll);
         }
+        TARGET.set(std::ptr::null());
     });
+    let of_peer = Arc::clone(&shared);
     let peer = std::thread::spawn(move || {
+        let (job, stopped) = &*of_peer;
         while !stopped.load(SeqCst) {
             job.of(1).poll(PollScope::All, &mut IgnoreAll);
         }
