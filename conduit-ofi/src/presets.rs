@@ -65,9 +65,9 @@ fn job_id(secret: u128) -> [u8; 16] {
     SipHasher24::new_with_key(&key).hash(b"libfabric job").as_bytes()
 }
 
-/// Sets what differs between jobs. Returns the number of the job, unless the user has set one. Ranks
-/// that are threads of one process, as tests start them, take turns: none changes the environment
-/// while another has libfabric read it.
+/// Sets what differs between jobs. Returns the number of the job, unless the user has set one.
+/// Ranks that are threads of one process, as tests start them, take turns: none changes the
+/// environment while another has libfabric read it.
 pub fn set_for_job(info: &StartInfo<'_>, library: (u32, u32)) -> Option<[u8; 16]> {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = lock(&TURN);

@@ -24,9 +24,9 @@ use std::time::Instant;
 /// Completions that a poll takes at once: they lie on a stack that may be small.
 const AT_ONCE: usize = 32;
 
-/// Ticks, 30 to 60 microseconds on processors of today. For each that passed without a poll the next
-/// one reads the queue once more, whether that finds anything or not: reads move the data of peers,
-/// which have filled their windows, and those of puts report nothing.
+/// Ticks, 30 to 60 microseconds on processors of today. For each that passed without a poll the
+/// next one reads the queue once more, whether that finds anything or not: reads move the data of
+/// peers, which have filled their windows, and those of puts report nothing.
 const READ_INTERVAL: u64 = 100_000;
 /// Most reads of a poll beyond those that find something.
 const MAX_READS: u64 = 16;
