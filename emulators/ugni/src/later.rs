@@ -100,13 +100,16 @@ fn land(mut op: Op, data: Option<&[u8]>, announced: Announced) {
             }
         }
         Err(status) => {
-            if process.config.late_event && data.is_none() {
-                // Longer than it takes to post the operation again.
-                let delay_ns = process.config.delay_us * 1000;
-                let local = move || _ = op.is_live().then(|| op.complete_local());
-                process.later.at(now_ns() + delay_ns, local);
-            }
-            schedule(process, reorder, move || op.complete_global(status));
+            let is_followed = process.config.late_event && data.is_none();
+            schedule(process, reorder, move || {
+                op.complete_global(status);
+                if is_followed {
+                    // Longer than it takes to post the operation again.
+                    let delay_ns = process.config.delay_us * 1000;
+                    let local = move || _ = op.is_live().then(|| op.complete_local());
+                    process.later.at(now_ns() + delay_ns, local);
+                }
+            });
         }
     }
 }
