@@ -34,30 +34,31 @@ conduit_tests() {
     cd "$ROOT" && IBV_TEST_EMULATOR=none in_vm 900 "$_program" --skip plans --test-threads 1
 }
 
-# jobs PREFIX SOURCE...: C programs on libgasnet-ibv-par of an installation, each as a job of two
-# ranks that reach each other by the network only, with a device each. They must succeed without
-# arguments; add a program to the list below.
+# jobs CONDUIT PREFIX SOURCE...: C programs on libgasnet-CONDUIT-par of an installation, each as a
+# job of two ranks that reach each other by the network only, with a device each. They must succeed
+# without arguments; add a program to the lists below.
 jobs() {
-    _prefix=$1
-    shift
-    mkdir "$WORK/jobs"
+    _conduit=$1 _prefix=$2
+    shift 2
+    mkdir "$WORK/$_conduit"
     for _source; do
         # shellcheck disable=SC2046 # several options
-        "$CC" -o "$WORK/jobs/$(basename -- "$_source" .c)" -I"$ROOT/gasnet-compat-tests/common" "$_source" \
-            $(PKG_CONFIG_PATH=$_prefix/lib/pkgconfig pkg-config --cflags --libs gasnet-ibv-par) || return
+        "$CC" -o "$WORK/$_conduit/$(basename -- "$_source" .c)" -I"$ROOT/gasnet-compat-tests/common" "$_source" \
+            $(PKG_CONFIG_PATH=$_prefix/lib/pkgconfig pkg-config --cflags --libs "gasnet-$_conduit-par") || return
     done
     # shellcheck disable=SC2016 # for the shell in the machine
-    GASNET_SUPERNODE_MAXSIZE=1 GASNET_QP_TIMEOUT=21 TEST_WATCHDOG=110 in_vm 900 sh -c '
+    GASNET_SUPERNODE_MAXSIZE=1 GASNET_QP_TIMEOUT=21 TEST_WATCHDOG=110 GASNET_OFI_PROVIDER='verbs;ofi_rxm' \
+        GASNET_OFI_DEVICE_TYPE=HRank GASNET_OFI_DEVICE_0=rxe0 GASNET_OFI_DEVICE_1=rxe1 in_vm 900 sh -c '
         failed=0
-        for program in "$1"/jobs/*; do
+        for program in "$1"/*; do
             # An emulated machine on a busy host may be late.
             for _ in 1 2; do
-                timeout 120 "$2/bin/gasnetrun_ibv" -n 2 "$program" && continue 2
+                timeout 120 "$2" -n 2 "$program" && continue 2
                 echo "${program##*/}: exit status $?"
             done
             failed=1
         done
-        exit $failed' jobs "$WORK" "$_prefix"
+        exit $failed' jobs "$WORK/$_conduit" "$_prefix/bin/gasnetrun_$_conduit"
 }
 
 # selftest PREFIX: the test of a site, between such ranks. Its report is lost with the machine.
@@ -74,17 +75,27 @@ scratch
 conformance_program "$WORK/conformance" || finish
 attempt "rdma: SoftRoCE answers as the emulator but for known differences" softroce
 attempt "rdma: the ibv conduit over SoftRoCE" conduit_tests
+# sources NAME...: their files, and one that needs no more than a job that starts.
+sources() {
+    echo "$ROOT/scripts/check/hello.c"
+    for _name; do echo "$ROOT/gasnet-compat-tests/$_name.c"; done
+}
+
 if [ -e "$STAGE_RELEASE/lib/libgasnet-ibv-par.a" ]; then
-    programs=
-    for name in am/am_payload am/am_flood am/am_long_pieces am/am_negotiated am/am_threads rma/rma_nonblocking \
-        rma/rma_ordering atomic/atomic_operations coll/reduce vis/vis_random stress/mixer; do
-        programs="$programs $ROOT/gasnet-compat-tests/$name.c"
-    done
-    # shellcheck disable=SC2086 # several programs
-    attempt "rdma: jobs over SoftRoCE" jobs "$STAGE_RELEASE" "$ROOT/scripts/check/hello.c" $programs
+    # shellcheck disable=SC2046 # several programs
+    attempt "rdma: jobs over SoftRoCE" jobs ibv "$STAGE_RELEASE" $(sources am/am_payload am/am_flood am/am_long_pieces \
+        am/am_negotiated am/am_threads rma/rma_nonblocking rma/rma_ordering atomic/atomic_operations coll/reduce \
+        vis/vis_random stress/mixer)
     attempt "rdma: gasnet_selftest over SoftRoCE" selftest "$STAGE_RELEASE"
 else
     skip "rdma: jobs over SoftRoCE: the ibv conduit is not installed in $STAGE_RELEASE"
+fi
+if [ -e "$STAGE_RELEASE/lib/libgasnet-ofi-par.a" ]; then
+    # shellcheck disable=SC2046 # several programs
+    attempt "rdma: jobs over SoftRoCE by libfabric's verbs;ofi_rxm" jobs ofi "$STAGE_RELEASE" $(sources am/am_flood \
+        am/am_long_pieces rma/rma_nonblocking rma/rma_ordering atomic/atomic_operations vis/vis_random)
+else
+    skip "rdma: jobs over verbs;ofi_rxm: the ofi conduit is not installed in $STAGE_RELEASE"
 fi
 # shellcheck disable=SC2016 # for the shell in the machine
 in_vm 120 sh -c 'echo "$0 on $(uname -n)"; echo error >&2; exit 7' 'two words' >"$WORK/out" 2>"$WORK/err"
