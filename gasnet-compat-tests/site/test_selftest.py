@@ -73,12 +73,15 @@ def to_last_rank(shop, number):
     """What sends a signal to the last rank of a running job, or the one before: never rank 0."""
 
     def send(process):
-        with open(f"/proc/{process.pid}/environ", encoding="utf-8") as file:
-            mark = re.search(rf"(?:^|\0){jobs.MARK}=([^\0]*)", file.read())[1]
         deadline = time.monotonic() + 60
+        mark = None
+        # A process whose exec is under way has no environment.
+        while mark is None and time.monotonic() < deadline:
+            with open(f"/proc/{process.pid}/environ", encoding="utf-8") as file:
+                mark = re.search(rf"(?:^|\0){jobs.MARK}=([^\0]*)", file.read())
         while not os.path.exists(os.path.join(shop.folder, FILES[1])) and time.monotonic() < deadline:
             time.sleep(0.01)
-        os.kill(max(ranks_of(mark)), number)
+        os.kill(max(ranks_of(mark[1])), number)
 
     return send
 
@@ -125,7 +128,7 @@ def test_corrupted_data(configuration, quick):
         with workshop.network_of("gni", ["--faults", f"forge=data:{number}:0xff"]) as network:
             shop = workshop.Workshop(configuration, network, ["par"], quick)
             try:
-                command = started(shop, 2, "--quick", "layout,am-long")
+                command = started(shop, 2, "--quick", "layout,am-lon")
                 status, output, _, left = shop.run(command, 0, {"GASNET_SUPERNODE_MAXSIZE": "1"}, 180)
                 text, data = report(shop)
             finally:
@@ -140,11 +143,38 @@ def test_corrupted_data(configuration, quick):
     pytest.fail("no fault has altered data")
 
 
+@pytest.mark.conduits("gni")
+def test_damaged_sums(configuration, quick):
+    """The program's own sums over all ranks are damaged as well: that neither skips nor passes a
+    test."""
+    with workshop.network_of("gni", ["--faults", "damage=fma-put:60-99"]) as network:
+        shop = workshop.Workshop(configuration, network, ["par"], quick)
+        try:
+            command = started(shop, 2, "--quick", "layout,put-nb")
+            status, output, _, left = shop.run(command, 0, {"GASNET_SUPERNODE_MAXSIZE": "1"}, 180)
+            text, data = report(shop)
+        finally:
+            shop.close()
+    assert status == 1 and not left, output
+    assert data["result"] == "FAIL" and results(data)["put-nb"] == "FAIL", text
+    assert "SKIP" not in results(data).values() and "sums over all ranks" in text, text
+
+
+@pytest.mark.conduits("smp")
+def test_a_name_is_one_test(shop):
+    """A name that begins others, too, is one test. Settings are printable, and no secrets."""
+    extra = {"GASNET_AUTH": "hush", "GASNET_FOO": b"\xff\xe9", "FI_PSM2_UUID": "hush"}
+    shop.expect(started(shop, 2, "--quick", "put-nb"), 0, extra=extra, timeout=60)
+    text, data = report(shop)
+    assert list(results(data)) == ["start", "put-nb"], text
+    assert data["settings"]["GASNET_FOO"] == "??" and "hush" not in text, text
+
+
 @pytest.mark.conduits("smp", "udp")
 def test_exit_codes(shop):
     """--exit ends the job with its code, wrong options with 2, a report without a file with 1."""
     shop.expect(started(shop, 2, "--exit", "37"), 37, timeout=60)
-    for words in (["--limit", "0"], ["-x"], ["nothing"], ["put", "get"], ["--seed"]):
+    for words in (["--limit", "2"], ["-x"], ["nothing"], ["put-nb,nothing"], ["put", "get"], ["--seed"]):
         shop.expect([f"{shop.prefix}/bin/gasnet_selftest", *words], 2, "^gasnet_selftest: ")
     shop.expect(started(shop, 2, "-o", "/proc/none", "layout"), 1, "cannot write", timeout=60)
     shop.expect([f"{shop.prefix}/bin/gasnet_selftest", "--list"], 0, "^storm ", "^put-nb ", "^sleep ")

@@ -107,7 +107,7 @@ void facts_ask(void) {
 /* Variables that select what the job does; none whose name is that of a secret. */
 static int is_setting(const char *variable) {
     static const char *const prefixes[] = {"GASNET_", "FI_", "UGNI_", "IBV_", "RDMAV_", "MLX5_", "CUDA_VISIBLE"};
-    static const char *const secret[] = {"KEY", "SECRET", "TOKEN", "PASS", "COOKIE"};
+    static const char *const secret[] = {"KEY", "SECRET", "TOKEN", "PASS", "COOKIE", "AUTH", "UUID", "SSH_OPTIONS"};
     size_t i, length = strcspn(variable, "=");
     char name[128];
     if (length >= sizeof name) return 0;
@@ -120,6 +120,15 @@ static int is_setting(const char *variable) {
         if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return 1;
     }
     return 0;
+}
+
+/* A setting as mails and JSON take it. */
+static const char *clean(const char *text) {
+    static char copy[4096];
+    size_t i;
+    for (i = 0; text[i] != '\0' && i < sizeof copy - 1; i++) copy[i] = text[i] < 0x20 || text[i] > 0x7e ? '?' : text[i];
+    copy[i] = '\0';
+    return copy;
 }
 
 static const struct {
@@ -156,7 +165,7 @@ void facts_text(FILE *out) {
                     (unsigned)rank, hosts[rank].system);
     for (i = 0; i < LIMITS; i++) fprintf(out, "limit     %s: %zu bytes\n", limits[i].name, limits[i].value());
     for (variable = environ; *variable != NULL; variable++) {
-        if (is_setting(*variable)) fprintf(out, "setting   %s\n", *variable);
+        if (is_setting(*variable)) fprintf(out, "setting   %s\n", clean(*variable));
     }
 }
 
@@ -191,9 +200,9 @@ void facts_json(FILE *out) {
         if (!is_setting(*variable)) continue;
         snprintf(name, sizeof name, "%.*s", (int)length, *variable);
         fprintf(out, "%s\n    ", comma);
-        json_string(out, name);
+        json_string(out, clean(name));
         fprintf(out, ": ");
-        json_string(out, *variable + length + ((*variable)[length] == '='));
+        json_string(out, clean(*variable + length + ((*variable)[length] == '=')));
         comma = ",";
     }
     fprintf(out, "},\n  \"gasnet_info\": %s,\n", info_json != NULL && info_json[0] == '{' ? info_json : "null");

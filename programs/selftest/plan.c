@@ -1,12 +1,13 @@
 /* Sizes: all small ones, those around powers of two, around the limits of messages, and around the
- * numbers that the environment sets: libraries change their ways of transfer there. */
+ * numbers that the environment sets or networks have: libraries change their ways of transfer
+ * there. */
 #include "selftest.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { QUICK_SMALL = 33, SMALL = 130, MOST_SIZES = 500 }; /* limits of inline data are among the small ones */
+enum { SMALL = 130, MOST_SIZES = 500 }; /* limits of inline data are among the small ones */
 static struct size sizes[MOST_SIZES];
 static size_t count, stride;
 
@@ -49,9 +50,21 @@ static void around_settings(void) {
             if (*rest == 'k' || *rest == 'K') bytes <<= 10;
             if (*rest == 'm' || *rest == 'M') bytes <<= 20;
             snprintf(name, sizeof name, "%.*s", (int)(value - *variable), *variable);
-            if (bytes > QUICK_SMALL && bytes <= most_bytes()) around((size_t)bytes, name);
+            if (bytes > SMALL && bytes <= most_bytes()) around((size_t)bytes, name);
         }
     }
+}
+
+/* Those of networks whose variables are not set. */
+static void around_defaults(void) {
+    static const struct {
+        size_t bytes;
+        const char *name;
+    } usual[] = {{72, "inline data of ibv"},     {1256, "injected data of ofi_rxd"}, {1500, "gathered data of ibv"},
+                 {3864, "injected data of sm2"}, {4012, "packed Longs of ibv"},      {4096, "registration of gni"},
+                 {16384, "rendezvous of gni"}};
+    size_t i;
+    for (i = 0; i < sizeof usual / sizeof usual[0]; i++) around(usual[i].bytes, usual[i].name);
 }
 
 static size_t common_divisor(size_t a, size_t b) { return b == 0 ? a : common_divisor(b, a % b); }
@@ -60,11 +73,12 @@ void plan_setup(void) {
     size_t bytes;
     int power;
     char name[24];
-    for (bytes = 1; bytes <= (options.quick ? QUICK_SMALL : SMALL); bytes++) add(bytes, "small", 0);
+    for (bytes = 1; bytes <= SMALL; bytes++) add(bytes, "small", 0);
     around(gex_AM_LUBRequestMedium(), "largest Medium request");
     around(gex_AM_LUBReplyMedium(), "largest Medium reply");
     around(gex_AM_MaxRequestMedium(tm, GEX_RANK_INVALID, GEX_EVENT_NOW, 0, 0), "largest Medium without arguments");
     around_settings();
+    around_defaults();
     for (power = 6, bytes = 64; bytes <= most_bytes(); power++, bytes *= 2) {
         snprintf(name, sizeof name, "2^%d", power);
         around(bytes, name);

@@ -39,7 +39,9 @@ extern struct options options;
 double now(void); /* seconds */
 const char *conduit_name(void);
 void barrier(void);
-void add_all(uint64_t *values, size_t count); /* adds up over all ranks; collective */
+enum { MOST_SUMS = 8 };
+/* Adds up over all ranks; collective. Returns 0, and fails the test, if the sums are damaged. */
+int add_all(uint64_t *values, size_t count);
 void add_handlers(gex_AM_Entry_t *table, size_t count);
 /* The whole team, in turns: in each, rank i works with rank i + shift, and no other rank does. */
 struct test;
@@ -145,6 +147,8 @@ uint64_t take_cases(void);
 uint64_t take_notes(void);
 uint64_t take_failures(void);
 void report_await(uint64_t notes_of_all);
+void report_unsound(void);   /* the last test fails */
+void report_unsettled(void); /* how many notes there are in all is unknown from now on */
 void report_handlers(void);
 
 /* facts.c: versions, hosts, limits and settings. */

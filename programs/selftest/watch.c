@@ -3,6 +3,7 @@
  * library names the operation, too. */
 #include "selftest.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -70,13 +71,19 @@ static double describe_current(char *text, size_t size) {
 /* An abort in another thread may come while `lock` is held: the operation is read without it. */
 static struct sigaction before_abort;
 static void on_abort(int number) {
-    char text[2 * TEXT];
+    char text[2 * TEXT], name[1000];
     struct step s = current.step;
+    int files[2] = {STDERR_FILENO, -1}, i;
     int used = snprintf(text, sizeof text, "gasnet_selftest: the library ends the job in test %s: ",
                         current.test != NULL ? current.test->name : "start");
     used += describe(text + used, sizeof text - (size_t)used - 1, &s);
     text[used++] = '\n';
-    if (write(STDERR_FILENO, text, (size_t)used) < 0) used = 0;
+    /* The report is there on the host of rank 0, or in a folder that hosts share. */
+    snprintf(name, sizeof name, "%s.txt", options.report);
+    files[1] = open(name, O_WRONLY | O_APPEND | O_CLOEXEC);
+    for (i = 0; i < 2; i++) {
+        if (files[i] >= 0 && write(files[i], text, (size_t)used) < 0) continue; /* the other one may take it */
+    }
     sigaction(number, &before_abort, NULL);
     raise(number); /* when this handler has returned */
 }
