@@ -185,9 +185,11 @@ impl Context {
         Ok(unsafe { attributes.assume_init() })
     }
 
-    /// The entries of a port's table of GIDs that are not empty.
+    /// The entries of a port's table of GIDs that are not empty, and that a route can name
+    /// (`sgid_index` has 8 bits).
     pub fn gids(&self, port: u8, entries: usize) -> Vec<GidEntry> {
-        (0..entries as u32).filter_map(|index| self.gid(port, index)).collect()
+        let nameable = entries.min(1 + usize::from(u8::MAX)) as u32;
+        (0..nameable).filter_map(|index| self.gid(port, index)).collect()
     }
 
     /// An entry of a port's table of GIDs; none if it is empty.
