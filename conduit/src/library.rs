@@ -104,19 +104,8 @@ impl Library {
         };
         let mut failures = Vec::new();
         for name in &names {
-            let file = OsStr::from_bytes(name.to_bytes());
-            // SAFETY: runs the initialisers of the vendor's library.
-            match unsafe { loader::Library::open(Some(file), loader::RTLD_NOW | loader::RTLD_LOCAL) } {
-                Ok(library) => {
-                    let raw = library.into_raw();
-                    return Ok(Self {
-                        // SAFETY: the handle that was just taken out of the same type.
-                        handle: ManuallyDrop::new(unsafe { loader::Library::from_raw(raw) }),
-                        raw: raw as usize,
-                        vendor,
-                        name: name.to_string_lossy().into_owned(),
-                    });
-                }
+            match Self::open_file(vendor, name, 0) {
+                Ok(library) => return Ok(library),
                 Err(why) => failures.push((name.to_string_lossy(), why.to_string())),
             }
         }
@@ -132,6 +121,27 @@ impl Library {
             vendor.source,
             vendor.variable.variable.name
         ))
+    }
+
+    /// The library, if this process has it already, under one of its names: another library may
+    /// have brought it.
+    pub fn loaded(vendor: &'static Vendor) -> Option<Self> {
+        let mut names = vendor.names.iter();
+        names.find_map(|name| Self::open_file(vendor, name, libc::RTLD_NOLOAD).ok())
+    }
+
+    fn open_file(vendor: &'static Vendor, name: &CStr, flags: c_int) -> Result<Self, libloading::Error> {
+        let file = OsStr::from_bytes(name.to_bytes());
+        let flags = loader::RTLD_NOW | loader::RTLD_LOCAL | flags;
+        // SAFETY: runs the initialisers of the vendor's library.
+        let raw = unsafe { loader::Library::open(Some(file), flags) }?.into_raw();
+        Ok(Self {
+            // SAFETY: the handle that was just taken out of the same type.
+            handle: ManuallyDrop::new(unsafe { loader::Library::from_raw(raw) }),
+            raw: raw as usize,
+            vendor,
+            name: name.to_string_lossy().into_owned(),
+        })
     }
 
     /// A function of the library, as a pointer of type `F`.
@@ -281,5 +291,6 @@ mod tests {
         assert!(versioned(c"GLIBC_2.2.5").is_some() || !cfg!(target_arch = "x86_64"));
         assert!(versioned(c"GLIBC_1.0").is_none());
         assert_eq!(library.path(), "libc.so.6");
+        assert!(Library::loaded(&LIBC).is_some() && Library::loaded(&NOWHERE).is_none());
     }
 }
