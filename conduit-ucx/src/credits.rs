@@ -1,0 +1,138 @@
+//! Credits of peers. UCX takes any number of messages for a peer that does not poll, and the peer
+//! any number that it does not deliver, so [`credits`] bound them. A request costs units by its
+//! length, and half a window that is owed is returned.
+//!
+//! [`credits`]: gasnet_conduit_util::credits
+#![forbid(unsafe_code)]
+
+use crate::link::Link;
+use crate::peers::Peers;
+use gasnet_conduit::{Busy, Class, JobRank};
+use gasnet_conduit_util::credits::Credits;
+use gasnet_conduit_util::peer_states::PeerState;
+
+/// Bytes of a message for each unit of credit, beyond the first.
+const UNIT: usize = 1024;
+/// Bytes of all windows to one receiver together.
+const MOST_BYTES: usize = 128 << 20;
+/// Units of the smallest window.
+const LEAST_WINDOW: u32 = 8;
+
+/// Units of credit that a message of `bytes` bytes costs, at least if the window is that large.
+#[inline]
+const fn units(bytes: usize) -> u32 {
+    1 + (bytes / UNIT) as u32
+}
+
+/// The limits of credits in a job of `ranks` processes: of the bytes of requests in flight to each
+/// peer, or of fewer, so that all windows fit into the memory of one, unless the user has set that.
+pub fn limits((bytes, is_set): (usize, bool), ranks: u32) -> Credits {
+    let share = MOST_BYTES / ranks.max(1) as usize;
+    let window = units(if is_set { bytes } else { bytes.min(share) }).max(LEAST_WINDOW);
+    Credits::new(window, window.div_ceil(2) - 1)
+}
+
+/// A message to a peer that takes it, with its cost, until it is sent or not.
+pub struct SendReservation {
+    peer: JobRank,
+    cost: u32,
+    /// Credits that the message returns.
+    pub credits: u32,
+}
+
+impl SendReservation {
+    /// Pays for a message of `bytes` bytes. `None` if it is to be dropped.
+    #[inline]
+    pub fn take(link: &Link, peer: JobRank, class: Class, bytes: usize) -> Result<Option<Self>, Busy> {
+        match link.peers.states.state(peer) {
+            PeerState::Present => {}
+            PeerState::Stopped => return Ok(None),
+            PeerState::Lost => return Err(Busy),
+        }
+        let cost = match class {
+            Class::Request => link.peers.cost(bytes),
+            Class::Reply => 0,
+        };
+        if !link.peers.limits.take(link.peers.credits(peer), cost) {
+            return Err(Busy);
+        }
+        let credits = link.peers.credits(peer).take_owed(u32::MAX);
+        Ok(Some(Self { peer, cost, credits }))
+    }
+
+    /// The message was not sent.
+    #[cold]
+    pub fn cancel(&self, link: &Link) -> Busy {
+        link.peers.give_back(self.peer, self.cost);
+        link.peers.credits(self.peer).owe(self.credits);
+        Busy
+    }
+}
+
+impl Peers {
+    /// Units that a message of `bytes` bytes costs its sender: half the window at most, because its
+    /// receiver may owe almost the other half for ever.
+    #[inline]
+    pub fn cost(&self, bytes: usize) -> u32 {
+        units(bytes).min(self.limits.window() / 2)
+    }
+
+    /// Adds credits that the peer returned, or those of a request that was not sent. False: there
+    /// were fewer requests, and the peer is lost.
+    #[inline]
+    pub fn give_back(&self, rank: JobRank, units: u32) -> bool {
+        let given = self.limits.give_back(self.credits(rank), units);
+        given.map_err(|why| self.states.lose(rank, why)).is_ok()
+    }
+
+    /// Whether a poll should return credits and report lost peers.
+    #[inline]
+    pub fn has_work(&self) -> bool {
+        self.states.has_losses() || self.limits.has_owing()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_shrink_with_the_ranks() {
+        let of = |ranks| limits((512 << 10, false), ranks).window() as usize;
+        assert_eq!([of(2), of(256)], [513; 2]);
+        for ranks in [257, 1000, 10_000] {
+            assert!(of(ranks as u32) * ranks * UNIT <= MOST_BYTES + ranks * UNIT, "{ranks}");
+        }
+        assert_eq!(of(1 << 20), LEAST_WINDOW as usize);
+        assert_eq!(limits((1 << 20, true), 10_000).window(), 1025);
+    }
+
+    #[test]
+    fn a_message_above_the_window_fits_beside_what_is_owed() {
+        for window in [LEAST_WINDOW as usize, LEAST_WINDOW as usize + 1, 64] {
+            let peers = Peers::new(2, limits(((window - 1) * UNIT, true), 2));
+            let (rank, cost) = (JobRank(1), peers.cost(64 << 10));
+            let mut owed = 0;
+            // As much as the receiver owes without returning it.
+            loop {
+                peers.credits(rank).owe(1);
+                peers.limits.note_owed(rank, peers.credits(rank));
+                if peers.has_work() {
+                    break;
+                }
+                owed += 1;
+            }
+            let take = |units| peers.limits.take(peers.credits(rank), units);
+            assert!(take(owed) && take(cost), "a window of {window}");
+        }
+    }
+
+    #[test]
+    fn more_credits_than_were_paid_lose_their_peer() {
+        let (peers, rank) = (Peers::new(2, limits((8 << 10, true), 2)), JobRank(1));
+        assert!(peers.limits.take(peers.credits(rank), 2));
+        assert!(peers.give_back(rank, 1) && !peers.give_back(rank, 2));
+        let why = "it returned 2 credits, more than our requests cost".to_owned();
+        assert_eq!(peers.states.take_losses(), [(rank, why)]);
+    }
+}

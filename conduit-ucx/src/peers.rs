@@ -1,0 +1,141 @@
+//! The processes of the job: endpoints, states, credits, and puts whose end is awaited.
+
+use crate::ffi::Endpoint;
+use gasnet_conduit::{Cookie, JobRank};
+use gasnet_conduit_util::credits::{Credits, PeerCredits};
+use gasnet_conduit_util::peer_states::PeerStates;
+use gasnet_conduit_util::pending_queue::PendingQueue;
+use gasnet_sys::atomic::{Mutex, Ordering};
+use gasnet_sys::lock;
+use std::sync::atomic::AtomicUsize;
+
+/// Puts to a peer whose source is free, and which may not have arrived.
+#[derive(Debug, Default)]
+struct Unflushed {
+    puts: Vec<Cookie>,
+    /// A flush is under way, or will be started by a poll.
+    is_awaited: bool,
+}
+
+/// A process.
+#[derive(Debug)]
+struct Peer {
+    /// Its endpoint ([`Endpoint::number`]), from the first contact on.
+    endpoint: AtomicUsize,
+    credits: PeerCredits,
+    unflushed: Mutex<Unflushed>,
+}
+
+/// All processes of the job, this one among them.
+#[derive(Debug)]
+pub struct Peers {
+    pub states: PeerStates,
+    /// The limits of credits, and the peers that wait for a return.
+    pub limits: Credits,
+    all: Box<[Peer]>,
+    /// Peers that a poll is to flush.
+    pub to_flush: PendingQueue<JobRank>,
+}
+
+impl Peers {
+    /// This number of processes.
+    pub fn new(ranks: u32, limits: Credits) -> Self {
+        let peer = || Peer {
+            endpoint: AtomicUsize::new(0),
+            credits: limits.peer(),
+            unflushed: Mutex::default(),
+        };
+        Self {
+            states: PeerStates::new(ranks as usize),
+            all: std::iter::repeat_with(peer).take(ranks as usize).collect(),
+            limits,
+            to_flush: PendingQueue::default(),
+        }
+    }
+
+    /// Number of processes.
+    pub fn count(&self) -> u32 {
+        self.all.len() as u32
+    }
+
+    fn of(&self, rank: JobRank) -> &Peer {
+        &self.all[rank.index()]
+    }
+
+    /// The endpoint of a peer that was contacted.
+    #[inline]
+    pub fn endpoint(&self, rank: JobRank) -> Option<Endpoint> {
+        // SAFETY: 0, or of an endpoint, which lives as long as the worker.
+        unsafe { Endpoint::of(self.of(rank).endpoint.load(Ordering::Acquire)) }
+    }
+
+    /// Notes the endpoint of a peer.
+    pub fn contact(&self, rank: JobRank, endpoint: Endpoint) {
+        self.of(rank).endpoint.store(endpoint.number(), Ordering::Release);
+    }
+
+    /// The peers that were contacted and are present.
+    pub fn contacted(&self) -> impl Iterator<Item = JobRank> + '_ {
+        let is_there = |rank: &JobRank| self.states.is_present(*rank) && self.endpoint(*rank).is_some();
+        (0..self.count()).map(JobRank).filter(is_there)
+    }
+
+    /// The peer that has an endpoint.
+    pub fn owner(&self, endpoint: Endpoint) -> Option<JobRank> {
+        let is_its = |rank: &JobRank| self.endpoint(*rank) == Some(endpoint);
+        (0..self.count()).map(JobRank).find(is_its)
+    }
+
+    /// The credit of a peer.
+    #[inline]
+    pub fn credits(&self, rank: JobRank) -> &PeerCredits {
+        &self.of(rank).credits
+    }
+
+    /// The source of a put is free. It is complete after a flush that is started from now on.
+    pub fn await_put(&self, rank: JobRank, cookie: Cookie) {
+        let mut unflushed = lock(&self.of(rank).unflushed);
+        unflushed.puts.push(cookie);
+        if !std::mem::replace(&mut unflushed.is_awaited, true) {
+            self.to_flush.push(rank);
+        }
+    }
+
+    /// The puts that a flush which is started now will complete.
+    pub fn take_unflushed(&self, rank: JobRank) -> Vec<Cookie> {
+        std::mem::take(&mut lock(&self.of(rank).unflushed).puts)
+    }
+
+    /// A flush is complete. Puts that came after its start need another one.
+    pub fn note_flushed(&self, rank: JobRank) {
+        let mut unflushed = lock(&self.of(rank).unflushed);
+        unflushed.is_awaited = !unflushed.puts.is_empty();
+        if unflushed.is_awaited {
+            self.to_flush.push(rank);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flush_completes_what_came_before_it() {
+        let (peers, rank) = (Peers::new(2, Credits::new(8, 3)), JobRank(1));
+        let [first, second, third] = [1, 2, 3].map(Cookie::new);
+        peers.await_put(rank, first);
+        peers.await_put(rank, second);
+        assert_eq!((peers.to_flush.pop(), peers.to_flush.pop()), (Some(rank), None));
+        assert_eq!(peers.take_unflushed(rank), [first, second]);
+        peers.await_put(rank, third);
+        assert!(peers.to_flush.is_empty(), "one flush at a time");
+        peers.note_flushed(rank);
+        assert_eq!(peers.to_flush.pop(), Some(rank));
+        assert_eq!(peers.take_unflushed(rank), [third]);
+        peers.note_flushed(rank);
+        assert!(peers.to_flush.is_empty());
+        peers.await_put(rank, first);
+        assert_eq!(peers.to_flush.pop(), Some(rank));
+    }
+}

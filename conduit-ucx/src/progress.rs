@@ -1,0 +1,109 @@
+//! Polling.
+
+use crate::net::Net;
+use crate::operations::{Kind, OwnedOperation};
+use gasnet_conduit::{Class, Completion as Part, PollScope, Upcalls};
+use gasnet_conduit_util::aligned_copy::copy_out;
+
+/// Calls of UCX's progress in a poll, as long as they do something. One takes what few transports
+/// have.
+const ROUNDS: usize = 8;
+/// Most completions that a poll reaps.
+const MOST: usize = 256;
+
+impl Net {
+    /// See [`gasnet_conduit::Network::poll`].
+    pub fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        let link = self.link();
+        if link.peers.states.is_stopped() {
+            return 0;
+        }
+        self.progress();
+        let mut delivered = self.reap(upcalls) + link.deliver(Class::Reply, upcalls);
+        if scope == PollScope::All {
+            delivered += link.deliver(Class::Request, upcalls);
+        }
+        if link.peers.has_work() {
+            self.serve_peers(upcalls);
+        }
+        delivered
+    }
+
+    /// Lets UCX work. Another thread that does the same is not waited for.
+    fn progress(&self) {
+        let link = self.link();
+        let Some(turn) = link.worker.try_turn() else {
+            return;
+        };
+        if !link.peers.to_flush.is_empty() {
+            self.rma.flush(&turn);
+        }
+        for _ in 0..ROUNDS {
+            if !turn.progress() {
+                break;
+            }
+        }
+    }
+
+    /// Reports operations that are complete. Returns the number of upcalls.
+    fn reap(&self, upcalls: &mut dyn Upcalls) -> usize {
+        let reaped = &self.link().reaped;
+        let mut delivered = 0;
+        for _ in 0..MOST {
+            if reaped.is_empty() {
+                break;
+            }
+            match reaped.pop() {
+                Some((held, Ok(()))) => delivered += self.done(held, upcalls),
+                Some((held, Err(why))) => {
+                    let _ = self.link().failed(held, why);
+                }
+                None => break,
+            }
+        }
+        delivered
+    }
+
+    /// An operation of ours is complete.
+    fn done(&self, mut held: OwnedOperation, upcalls: &mut dyn Upcalls) -> usize {
+        let (peer, cookie) = (held.peer, held.cookie);
+        let kind = std::mem::replace(&mut held.kind, Kind::Idle);
+        if let Kind::Atomic { fetched, result } = &kind {
+            if *fetched != 0 {
+                // SAFETY: the runtime keeps the destination writable until completion, and the
+                // bytes of an operation are aligned.
+                unsafe { copy_out(result.address, *fetched, result.bytes) };
+            }
+        }
+        held.release();
+        match kind {
+            Kind::Idle | Kind::Packet(_) | Kind::BouncedPut => 0,
+            Kind::Put => {
+                upcalls.done(cookie, Part::Source);
+                self.link().peers.await_put(peer, cookie);
+                1
+            }
+            Kind::Flush(puts) => {
+                self.link().peers.note_flushed(peer);
+                for cookie in &puts {
+                    upcalls.done(*cookie, Part::Remote);
+                }
+                puts.len()
+            }
+            Kind::Get | Kind::Atomic { .. } => {
+                upcalls.done(cookie, Part::Both);
+                1
+            }
+        }
+    }
+
+    /// Returns credits to the peers that are owed half a window, and reports losses.
+    #[cold]
+    fn serve_peers(&self, upcalls: &mut dyn Upcalls) {
+        let link = self.link();
+        for peer in link.peers.limits.take_owing(|rank| Some(link.peers.credits(rank))) {
+            self.messages.return_credits(link, peer);
+        }
+        link.peers.states.report(upcalls);
+    }
+}

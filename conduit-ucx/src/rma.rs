@@ -1,0 +1,168 @@
+//! Puts and gets.
+//!
+//! The completion of a put by UCX is that of its source. A flush of its peer, which polls start,
+//! one at a time for each peer, completes all puts that were started before. A put whose source is
+//! not free at return is flushed after it is, so that both are reported in order.
+
+use crate::ffi::{Endpoint, Source, Started, Target, Turn};
+use crate::link::Link;
+use crate::memory::Segments;
+use crate::operations::{Kind, OwnedOperation, Pool, Reaped};
+use gasnet_conduit::{Busy, Cookie, Get, JobRank, LocalCompletion, Put, RemoteMemory, Rma, SourceUse};
+use std::sync::Arc;
+
+/// Most operations without bytes of their own: puts, gets, flushes.
+const OPERATIONS: usize = 1 << 20;
+/// Bytes of the largest put that is copied so that its source is free at return.
+const BOUNCE: usize = 8 << 10;
+/// Most copies under way, those of atomics included.
+const BOUNCES: usize = 1024;
+
+/// One-sided operations of a process.
+pub struct OneSided {
+    // First: it has keys and memory of the worker.
+    pub segments: Segments,
+    /// Whether there are atomics.
+    pub has_atomics: bool,
+    operations: Pool,
+    /// Operations with bytes of their own.
+    pub bounces: Pool,
+    pub link: Box<Link>,
+}
+
+impl OneSided {
+    /// Nothing is under way.
+    pub fn new(link: Box<Link>, has_atomics: bool, reaped: &Arc<Reaped>) -> Self {
+        Self {
+            segments: Segments::default(),
+            has_atomics,
+            operations: Pool::new(0, OPERATIONS, reaped),
+            bounces: Pool::new(BOUNCE, BOUNCES, reaped),
+            link,
+        }
+    }
+
+    /// Calls a function with the remote side of an operation. Connects to the peer, and unpacks the
+    /// key, at the first use.
+    #[inline]
+    pub fn with_target<R>(
+        &self,
+        memory: &RemoteMemory,
+        start: impl FnOnce(&Turn<'_>, Target<'_>) -> R,
+    ) -> Result<R, Busy> {
+        let link = &self.link;
+        link.is_present(memory.peer)?;
+        // SAFETY: the runtime forgets a segment only when no operation uses it.
+        let learned = unsafe { self.segments.learned.get(memory.segment.0) };
+        let learned = learned.unwrap_or_else(|| panic!("defect: {memory:?} was not learned"));
+        let turn = link.worker.turn();
+        let endpoint = link.endpoint(&turn, memory.peer)?;
+        let key = match learned.key.get() {
+            Some(key) => key,
+            None => match turn.unpack(endpoint, learned.packed()) {
+                Ok(key) => learned.key.get_or_init(|| key),
+                Err(why) => return Err(link.refused(memory.peer, "reading a key (ucp_ep_rkey_unpack)", why)),
+            },
+        };
+        let target = Target {
+            endpoint,
+            address: memory.address as u64,
+            key,
+        };
+        Ok(start(&turn, target))
+    }
+
+    /// Starts an operation with a peer, whose call is `start`. Returns it if it is complete already.
+    pub fn begin(
+        &self,
+        mut held: OwnedOperation,
+        (kind, cookie): (Kind, Cookie),
+        remote: &RemoteMemory,
+        start: impl FnOnce(&Turn<'_>, Target<'_>, &OwnedOperation) -> Started,
+    ) -> Result<Option<OwnedOperation>, Busy> {
+        (held.kind, held.cookie, held.peer) = (kind, cookie, remote.peer);
+        let Ok(started) = self.with_target(remote, |turn, target| start(turn, target, &held)) else {
+            held.release();
+            return Err(Busy);
+        };
+        held.started(started).map_err(|(held, why)| self.link.failed(held, why))
+    }
+
+    /// Starts flushes of the peers that have puts to complete, except those for which there is no
+    /// operation now.
+    pub fn flush(&self, turn: &Turn<'_>) {
+        let link = &self.link;
+        for peer in link.peers.to_flush.take_all() {
+            let (Some(endpoint), Some(held)) = (link.peers.endpoint(peer), self.operations.take()) else {
+                link.peers.to_flush.push(peer);
+                continue;
+            };
+            self.flush_peer(turn, peer, endpoint, held);
+        }
+    }
+
+    fn flush_peer(&self, turn: &Turn<'_>, peer: JobRank, endpoint: Endpoint, mut held: OwnedOperation) {
+        let puts = self.link.peers.take_unflushed(peer);
+        (held.kind, held.peer) = (Kind::Flush(puts), peer);
+        let started = turn.flush::<OwnedOperation>(endpoint, held.context());
+        match held.started(started) {
+            Ok(Some(done)) => done.reap(Ok(())),
+            Ok(None) => {}
+            Err((held, why)) => held.reap(Err(why)),
+        }
+    }
+}
+
+impl Rma for OneSided {
+    fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
+        let is_copied = put.source == SourceUse::Now && put.bytes <= BOUNCE;
+        let pool = if is_copied { &self.bounces } else { &self.operations };
+        let mut held = pool.take().ok_or(Busy)?;
+        let mut source = Source {
+            address: put.from.address,
+            bytes: put.bytes,
+        };
+        if is_copied {
+            let room = held.bytes(put.bytes);
+            // SAFETY: the runtime keeps the source readable until local completion.
+            unsafe {
+                room.as_mut_ptr()
+                    .copy_from_nonoverlapping(put.from.address as *const u8, put.bytes);
+            };
+            source.address = held.address();
+        }
+        let kind = if is_copied { Kind::BouncedPut } else { Kind::Put };
+        let done = self.begin(held, (kind, put.cookie), &put.to, |turn, target, held| {
+            // SAFETY: the operation's own bytes, or those that the runtime keeps until completion.
+            unsafe { turn.put::<OwnedOperation>(target, source, held.context()) }
+        })?;
+        let is_free = is_copied || done.is_some();
+        if is_free {
+            self.link.peers.await_put(put.to.peer, put.cookie);
+        }
+        if let Some(done) = done {
+            done.release();
+        }
+        Ok(if is_free {
+            LocalCompletion::AtReturn
+        } else {
+            LocalCompletion::Later
+        })
+    }
+
+    fn get(&self, get: &Get) -> Result<(), Busy> {
+        let held = self.operations.take().ok_or(Busy)?;
+        let to = Source {
+            address: get.to.address,
+            bytes: get.bytes,
+        };
+        let done = self.begin(held, (Kind::Get, get.cookie), &get.from, |turn, target, held| {
+            // SAFETY: the runtime keeps the destination until completion.
+            unsafe { turn.get::<OwnedOperation>(target, to, held.context()) }
+        })?;
+        if let Some(done) = done {
+            done.reap(Ok(()));
+        }
+        Ok(())
+    }
+}

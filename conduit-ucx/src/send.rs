@@ -1,0 +1,121 @@
+//! Sending messages.
+
+use crate::credits::SendReservation;
+use crate::link::Link;
+use crate::operations::{self, OwnedOperation, Pool, Reaped};
+use crate::wire::{Kind, HEADER};
+use gasnet_conduit::{Busy, Class, JobRank};
+use gasnet_conduit_util::parts::{gather, length};
+use gasnet_conduit_util::peer_states::PeerState;
+use gasnet_conduit_util::record::Record;
+use std::sync::Arc;
+
+/// Bytes of a small send buffer.
+const SMALL: usize = 2 << 10;
+/// Most buffers of each size for requests, and for replies.
+const BUFFERS: usize = 4096;
+
+/// The buffers that messages are sent from: header, then packet.
+pub struct Messages {
+    /// Bytes of the largest packet.
+    max_packet: usize,
+    /// By class: requests, replies.
+    small: [Pool; 2],
+    large: [Pool; 2],
+}
+
+impl Messages {
+    /// No buffers yet.
+    pub fn new(max_packet: usize, reaped: &Arc<Reaped>) -> Self {
+        let pools = |bytes| [0, 1].map(|_| Pool::new(bytes, BUFFERS, reaped));
+        Self {
+            max_packet,
+            small: pools(SMALL),
+            large: pools(HEADER + max_packet),
+        }
+    }
+
+    /// See [`gasnet_conduit::Network::send`].
+    pub fn send(&self, link: &Link, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
+        let bytes = length(parts);
+        assert!(
+            bytes <= self.max_packet,
+            "defect: a packet of {bytes} bytes is longer than the conduit's limit"
+        );
+        let Some(reservation) = SendReservation::take(link, peer, class, bytes)? else {
+            return Ok(());
+        };
+        let sent = self.buffer(class, bytes).and_then(|mut held| {
+            gather(parts, &mut held.bytes(HEADER + bytes)[HEADER..]);
+            transmit(
+                link,
+                held,
+                (peer, class),
+                (Kind::Packet(class), reservation.credits),
+                bytes,
+            )
+        });
+        sent.map_err(|Busy| reservation.cancel(link))
+    }
+
+    /// A buffer for a packet of `bytes` bytes.
+    fn buffer(&self, class: Class, bytes: usize) -> Result<OwnedOperation, Busy> {
+        let index = usize::from(class == Class::Reply);
+        let pool = match &self.small[index] {
+            small if HEADER + bytes <= small.bytes() => small,
+            _ => &self.large[index],
+        };
+        pool.take().ok_or(Busy)
+    }
+
+    /// Sends a message without a packet.
+    pub fn send_header(&self, link: &Link, peer: JobRank, kind: Kind, credits: u32) -> Result<(), Busy> {
+        let held = self.buffer(Class::Reply, 0)?;
+        transmit(link, held, (peer, Class::Reply), (kind, credits), 0)
+    }
+
+    /// Returns credits to a peer in a message of their own.
+    pub fn return_credits(&self, link: &Link, peer: JobRank) {
+        if link.peers.states.state(peer) != PeerState::Present {
+            return;
+        }
+        let owed = link.peers.credits(peer);
+        let credits = owed.take_owed(u32::MAX);
+        if self.send_header(link, peer, Kind::Credits, credits).is_err() {
+            owed.owe(credits);
+            link.peers.limits.note_owed(peer, owed);
+        }
+    }
+}
+
+/// Sends a message whose packet of `bytes` bytes lies in an operation behind the room for its
+/// header.
+fn transmit(
+    link: &Link,
+    mut held: OwnedOperation,
+    (peer, class): (JobRank, Class),
+    (kind, credits): (Kind, u32),
+    bytes: usize,
+) -> Result<(), Busy> {
+    (held.kind, held.peer) = (operations::Kind::Packet(class), peer);
+    let context = held.context();
+    let (header, packet) = held.bytes(HEADER + bytes).split_at_mut(HEADER);
+    link.header(credits).put(header);
+    let turn = link.worker.turn();
+    let Ok(endpoint) = link.endpoint(&turn, peer) else {
+        held.release();
+        return Err(Busy);
+    };
+    // SAFETY: nobody changes the message until it completes.
+    let sent = unsafe { turn.send::<OwnedOperation>(endpoint, (kind.id(), header, packet), context) };
+    drop(turn);
+    match held.started(sent) {
+        Ok(done) => {
+            if let Some(done) = done {
+                done.release();
+            }
+            Ok(())
+        }
+        Err((held, why)) => Err(link.failed(held, why)),
+    }
+}

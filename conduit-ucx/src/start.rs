@@ -1,0 +1,183 @@
+//! The start: opens a worker, and exchanges addresses.
+
+use crate::boot_record::{BootRecord, Names};
+use crate::credits;
+use crate::ffi::{Endpoint, Errors, Events, Fate, Functions, Message, Needs, Status, Worker};
+use crate::link::Link;
+use crate::net::Net;
+use crate::operations::Reaped;
+use crate::peers::Peers;
+use crate::presets;
+use crate::receive::Arrivals;
+use crate::rma::OneSided;
+use crate::send::Messages;
+use crate::settings::Settings;
+use crate::wire::{HEADER, IDS};
+use gasnet_conduit::{config, ConduitError, JobRank, StartInfo};
+use gasnet_sys::env;
+use gasnet_sys::maybe_locked::Sharing;
+use std::ffi::CStr;
+use std::sync::Arc;
+
+/// The first version whose protocols ("v2", `UCX_PROTO_ENABLE`) have no atomics for endpoints that
+/// report errors. None up to 1.22 has.
+const NEW_PROTOCOLS: (u32, u32) = (1, 16);
+
+/// The receiver of reports that are of no interest.
+struct Nobody;
+
+static NOBODY: Nobody = Nobody;
+
+impl Events for Nobody {
+    fn message(&self, _: Message<'_>) -> Fate {
+        Fate::Released
+    }
+
+    fn failed(&self, _: Endpoint, _: Status) {}
+}
+
+/// Opens a worker, and exchanges addresses. Collective. `transports` override `UCX_TLS`.
+pub fn open(info: &StartInfo<'_>, transports: Option<&CStr>) -> Result<Net, ConduitError> {
+    try_open(info, transports).map_err(|why| ConduitError {
+        message: format!("The ucx conduit cannot start: {why}."),
+    })
+}
+
+fn try_open(info: &StartInfo<'_>, transports: Option<&CStr>) -> Result<Net, String> {
+    let settings = Settings::read();
+    let opened = open_worker(info, &settings, transports);
+    // Every process takes part in the exchanges, so that one that fails does not keep others.
+    let own = opened.as_ref().ok();
+    let version = own.map_or((0, 0), |(library, ..)| library.version);
+    let address = own.map_or(&[][..], |(_, worker, _)| &worker.address);
+    let record = BootRecord {
+        address_bytes: address.len() as u32,
+        major: version.0,
+        minor: version.1,
+        reports_errors: own.is_some_and(|(_, _, errors)| *errors == Errors::Reported),
+        atomics: settings.atomics,
+    };
+    let names = Names::exchange(info, &record, address);
+    let (library, worker, _) = opened?;
+    let names = names?;
+    if info.rank == JobRank(0) {
+        report(library, &names, &settings);
+    }
+    let reaped = Arc::new(Reaped::default());
+    let link = Box::new(Link {
+        worker,
+        rank: info.rank,
+        peers: Peers::new(
+            info.size,
+            credits::limits((settings.window, settings.has_own_window), info.size),
+        ),
+        token: info.message_token(),
+        names,
+        arrivals: Arrivals::new(settings.max_packet),
+        reaped: Arc::clone(&reaped),
+    });
+    let net = Net {
+        rma: OneSided::new(link, settings.atomics, &reaped),
+        messages: Messages::new(settings.max_packet, &reaped),
+    };
+    let link = net.link();
+    // SAFETY: the link has the worker, and stays where it is.
+    unsafe { link.worker.turn().receive(&IDS, link) }?;
+    Ok(net)
+}
+
+/// Opens a worker, and finds out whether its transports report errors. The error is a message.
+fn open_worker(
+    info: &StartInfo<'_>,
+    settings: &Settings,
+    transports: Option<&CStr>,
+) -> Result<(&'static Functions, Worker, Errors), String> {
+    let library = presets::library()?;
+    let needs = Needs {
+        ranks: (info.size as usize, info.host.len()),
+        atomics: settings.atomics,
+        transports,
+        // SAFETY: if one thread calls the conduit, no other does at the same time.
+        sharing: unsafe { Sharing::new(!info.single_threaded) },
+    };
+    let refused = |why: String| {
+        format!(
+            "UCX {}.{} ({}): {why}",
+            library.version.0, library.version.1, library.path
+        )
+    };
+    let worker = Worker::open(library, needs).map_err(refused)?;
+    if worker.max_header < HEADER {
+        return Err(refused(format!(
+            "the headers of its Active Messages have {} bytes, and {HEADER} are needed. Select other transports: \
+             UCX_TLS",
+            worker.max_header
+        )));
+    }
+    let has_new_protocols = library.version >= NEW_PROTOCOLS && !is_off(c"UCX_PROTO_ENABLE");
+    if settings.atomics && has_new_protocols {
+        return Ok((library, worker, Errors::Unnoticed));
+    }
+    // Nothing is sent to this endpoint, which UCX connects when something is.
+    // SAFETY: the worker's own address, and reports for an object that lives for ever.
+    let made = unsafe {
+        worker
+            .turn()
+            .connect(&worker.address, Errors::Reported, &raw const NOBODY)
+    };
+    let errors = match made {
+        Ok(_) => Errors::Reported,
+        Err(Status::UNREACHABLE) => Errors::Unnoticed,
+        Err(why) => return Err(refused(format!("ucp_ep_create: {}", why.text()))),
+    };
+    Ok((library, worker, errors))
+}
+
+/// Whether a variable of UCX has one of its words for no.
+fn is_off(name: &CStr) -> bool {
+    let value = env::get(name).map(CStr::to_bytes);
+    value.is_some_and(|value| {
+        ["n", "no", "off", "0"]
+            .iter()
+            .any(|no| value.eq_ignore_ascii_case(no.as_bytes()))
+    })
+}
+
+/// Names the library, for `GASNET_VERBOSEENV`, and warns of different ones.
+fn report(library: &Functions, names: &Names, settings: &Settings) {
+    let (major, minor) = library.version;
+    if config::get().get_or_default(&config::VERBOSEENV) {
+        let errors = match names.errors {
+            Errors::Reported => "UCX",
+            Errors::Unnoticed => "the node agents",
+        };
+        let atomics = if settings.atomics { "UCX" } else { "Active Messages" };
+        gasnet_conduit::print_line(format_args!(
+            "GASNet: ucx: UCX {major}.{minor} ({}). Set for it: {}. Losses are noticed by {errors}. Atomics on \
+             integers: {atomics}.",
+            library.path,
+            presets::shown()
+        ));
+    }
+    if let Some((rank, (other_major, other_minor))) = names.stranger.filter(|_| !config::is_quiet()) {
+        gasnet_conduit::print_line(format_args!(
+            "GASNet: WARNING: ucx: rank {rank} has UCX {other_major}.{other_minor}, and rank 0 {major}.{minor}. Use \
+             one version on all hosts: others may not understand each other."
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_for_no() {
+        let name = c"UCX_GASNET_TEST";
+        assert!(!is_off(name));
+        for (value, off) in [(c"n", true), (c"No", true), (c"0", true), (c"y", false), (c"", false)] {
+            env::set(name, value);
+            assert_eq!(is_off(name), off);
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! The wake-up of sleeping threads.
+
+use crate::net::Net;
+use gasnet_conduit::Wake;
+
+impl Wake for Net {
+    fn fd(&self) -> i32 {
+        self.link().worker.wake
+    }
+
+    fn devices(&self) -> Vec<String> {
+        vec!["UCX".into()]
+    }
+
+    /// Polls deliver what has arrived, and start flushes.
+    fn arm(&self) -> bool {
+        let link = self.link();
+        let has_work = !link.arrivals.is_empty() || !link.reaped.is_empty() || !link.peers.to_flush.is_empty();
+        !has_work && link.worker.try_turn().is_some_and(|turn| turn.may_sleep())
+    }
+}
