@@ -30,7 +30,7 @@ pub struct Names {
     /// Whether failures of peers are reported.
     pub errors: Errors,
     /// A rank with another version of UCX, and that.
-    pub stranger: Option<(usize, (u32, u32))>,
+    pub other_version: Option<(usize, (u32, u32))>,
 }
 
 impl Names {
@@ -55,7 +55,7 @@ impl Names {
             ));
         }
         let version = |record: &BootRecord| (record.major, record.minor);
-        let stranger = all.iter().position(|record| version(record) != version(own));
+        let other_version = all.iter().position(|record| version(record) != version(own));
         let reports_errors = all.iter().all(|record| record.reports_errors);
         Ok(Self {
             bytes,
@@ -65,7 +65,7 @@ impl Names {
             } else {
                 Errors::Unnoticed
             },
-            stranger: stranger.map(|rank| (rank, version(&all[rank]))),
+            other_version: other_version.map(|rank| (rank, version(&all[rank]))),
         })
     }
 
@@ -115,9 +115,12 @@ mod tests {
         let names = beside(&other, b"longer").unwrap();
         assert_eq!(names.address(JobRank(0)), b"name\0\0");
         assert_eq!(names.address(JobRank(1)), b"longer");
-        assert_eq!((names.errors, names.stranger), (Errors::Unnoticed, Some((1, (1, 14)))));
+        assert_eq!(
+            (names.errors, names.other_version),
+            (Errors::Unnoticed, Some((1, (1, 14))))
+        );
         let names = beside(&OWN, b"alas").unwrap();
-        assert_eq!((names.errors, names.stranger), (Errors::Reported, None));
+        assert_eq!((names.errors, names.other_version), (Errors::Reported, None));
     }
 
     #[test]

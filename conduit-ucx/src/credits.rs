@@ -5,7 +5,6 @@
 //! [`credits`]: gasnet_conduit_util::credits
 #![forbid(unsafe_code)]
 
-use crate::link::Link;
 use crate::peers::Peers;
 use gasnet_conduit::{Busy, Class, JobRank};
 use gasnet_conduit_util::credits::Credits;
@@ -43,28 +42,28 @@ pub struct SendReservation {
 impl SendReservation {
     /// Pays for a message of `bytes` bytes. `None` if it is to be dropped.
     #[inline]
-    pub fn take(link: &Link, peer: JobRank, class: Class, bytes: usize) -> Result<Option<Self>, Busy> {
-        match link.peers.states.state(peer) {
+    pub fn take(peers: &Peers, peer: JobRank, class: Class, bytes: usize) -> Result<Option<Self>, Busy> {
+        match peers.states.state(peer) {
             PeerState::Present => {}
             PeerState::Stopped => return Ok(None),
             PeerState::Lost => return Err(Busy),
         }
         let cost = match class {
-            Class::Request => link.peers.cost(bytes),
+            Class::Request => peers.cost(bytes),
             Class::Reply => 0,
         };
-        if !link.peers.limits.take(link.peers.credits(peer), cost) {
+        if !peers.limits.take(peers.credits(peer), cost) {
             return Err(Busy);
         }
-        let credits = link.peers.credits(peer).take_owed(u32::MAX);
+        let credits = peers.credits(peer).take_owed(u32::MAX);
         Ok(Some(Self { peer, cost, credits }))
     }
 
     /// The message was not sent.
     #[cold]
-    pub fn cancel(&self, link: &Link) -> Busy {
-        link.peers.give_back(self.peer, self.cost);
-        link.peers.credits(self.peer).owe(self.credits);
+    pub fn cancel(&self, peers: &Peers) -> Busy {
+        peers.give_back(self.peer, self.cost);
+        peers.credits(self.peer).owe(self.credits);
         Busy
     }
 }

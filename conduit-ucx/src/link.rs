@@ -1,7 +1,7 @@
 //! The worker of this process, and its peers.
 
 use crate::boot_record::Names;
-use crate::ffi::{Endpoint, Events, Fate, Message, Status, Turn, Worker};
+use crate::ffi::{Endpoint, Events, Message, Retention, Status, Turn, Worker};
 use crate::operations::{OwnedOperation, Reaped};
 use crate::peers::Peers;
 use crate::receive::Arrivals;
@@ -82,10 +82,10 @@ impl Link {
 }
 
 impl Events for Link {
-    fn message(&self, message: Message<'_>) -> Fate {
+    fn message(&self, message: Message<'_>) -> Retention {
         match Header::read(message.header, self.token, self.peers.count()) {
             Some(header) => self.arrivals.take(&self.peers, header, message),
-            None => Fate::Released,
+            None => Retention::Released,
         }
     }
 

@@ -32,8 +32,8 @@ impl Network for Net {
         self.poll(scope, upcalls)
     }
 
-    /// An orderly stop tells peers that were contacted that this is no crash. UCX is left alone: its
-    /// worker has operations under way, and other threads may be inside.
+    /// An orderly stop tells peers that were contacted that this is no crash. UCX is left alone:
+    /// its worker has operations under way, and other threads may be inside.
     fn stop(&self, how: Stop) {
         let link = self.link();
         if link.peers.states.is_stopped() {

@@ -15,8 +15,8 @@ const PRESETS: [Preset; 4] = [
     // replaces that of SIGHUP.
     (c"UCX_HANDLE_ERRORS", c"none"),
     (c"UCX_DEBUG_SIGNO", c"0"),
-    // From 1.21 on, loading waits eight times this long before it changes code of the C library, for
-    // threads that are inside. It is loaded before GASNet starts threads.
+    // From 1.21 on, loading waits eight times this long before it changes code of the C library,
+    // for threads that are inside. It is loaded before GASNet starts threads.
     (c"UCX_MEM_BISTRO_GRACE_DURATION", c"0"),
     // Older versions warn of variables that they do not have.
     (c"UCX_WARN_UNUSED_ENV_VARS", c"n"),

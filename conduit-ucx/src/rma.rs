@@ -72,7 +72,8 @@ impl OneSided {
         Ok(start(&turn, target))
     }
 
-    /// Starts an operation with a peer, whose call is `start`. Returns it if it is complete already.
+    /// Starts an operation with a peer, whose call is `start`. Returns it if it is complete
+    /// already.
     pub fn begin(
         &self,
         mut held: OwnedOperation,

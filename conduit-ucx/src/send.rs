@@ -42,7 +42,7 @@ impl Messages {
             bytes <= self.max_packet,
             "defect: a packet of {bytes} bytes is longer than the conduit's limit"
         );
-        let Some(reservation) = SendReservation::take(link, peer, class, bytes)? else {
+        let Some(reservation) = SendReservation::take(&link.peers, peer, class, bytes)? else {
             return Ok(());
         };
         let sent = self.buffer(class, bytes).and_then(|mut held| {
@@ -55,7 +55,7 @@ impl Messages {
                 bytes,
             )
         });
-        sent.map_err(|Busy| reservation.cancel(link))
+        sent.map_err(|Busy| reservation.cancel(&link.peers))
     }
 
     /// A buffer for a packet of `bytes` bytes.

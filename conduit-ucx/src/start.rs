@@ -2,7 +2,7 @@
 
 use crate::boot_record::{BootRecord, Names};
 use crate::credits;
-use crate::ffi::{Endpoint, Errors, Events, Fate, Functions, Message, Needs, Status, Worker};
+use crate::ffi::{Endpoint, Errors, Events, Functions, Message, Needs, Retention, Status, Worker};
 use crate::link::Link;
 use crate::net::Net;
 use crate::operations::Reaped;
@@ -29,8 +29,8 @@ struct Nobody;
 static NOBODY: Nobody = Nobody;
 
 impl Events for Nobody {
-    fn message(&self, _: Message<'_>) -> Fate {
-        Fate::Released
+    fn message(&self, _: Message<'_>) -> Retention {
+        Retention::Released
     }
 
     fn failed(&self, _: Endpoint, _: Status) {}
@@ -159,7 +159,7 @@ fn report(library: &Functions, names: &Names, settings: &Settings) {
             presets::shown()
         ));
     }
-    if let Some((rank, (other_major, other_minor))) = names.stranger.filter(|_| !config::is_quiet()) {
+    if let Some((rank, (other_major, other_minor))) = names.other_version.filter(|_| !config::is_quiet()) {
         gasnet_conduit::print_line(format_args!(
             "GASNet: WARNING: ucx: rank {rank} has UCX {other_major}.{other_minor}, and rank 0 {major}.{minor}. Use \
              one version on all hosts: others may not understand each other."

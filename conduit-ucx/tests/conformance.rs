@@ -1,24 +1,20 @@
 //! The conformance suite on the ucx conduit, over the transports that UCX has everywhere. With
 //! `GASNET_UCX_LIBRARY` that UCX takes the place of the installed one.
 //!
-//! Over shared memory UCX does not notice the end of a peer. Puts over tcp are messages, which write
-//! whatever the target can write: no key is checked.
+//! Over shared memory UCX does not notice the end of a peer. Puts over tcp are messages, which
+//! write whatever the target can write: no key is checked.
 
 use gasnet_conduit::config::{self, Config};
 use gasnet_conduit::conformance::with_faults;
 use gasnet_conduit::Conduit;
 use gasnet_conduit_ucx::Ucx;
-use gasnet_sys::env;
 use std::ffi::CStr;
 use std::sync::Once;
 
 /// The conduit over transports, with the variables of this process.
 fn over(transports: &'static CStr) -> Box<dyn Conduit> {
     static VARIABLES: Once = Once::new();
-    VARIABLES.call_once(|| {
-        env::set(c"GASNET_UCX_ATOMICS", c"1");
-        config::install(Config::load(&[Ucx::new().variables()]).unwrap());
-    });
+    VARIABLES.call_once(|| config::install(Config::load(&[Ucx::new().variables()]).unwrap()));
     Box::new(Ucx::with_transports(transports))
 }
 
@@ -49,13 +45,5 @@ mod operations {
         over_tcp: tcp;
         over_shm: shm;
         over_faulty_tcp: faulty;
-    }
-}
-
-mod atomics {
-    use super::{shm, tcp};
-    gasnet_conduit::atomics_conformance_tests! {
-        over_tcp: tcp;
-        over_shm: shm;
     }
 }

@@ -70,6 +70,11 @@ def missing(conduit):
             ctypes.CDLL(os.environ.get("GASNET_OFI_LIBRARY", "libfabric.so.1"))
         except OSError as error:
             return f"libfabric cannot be loaded: {error}"
+    if conduit == "ucx":
+        try:
+            ctypes.CDLL(os.environ.get("GASNET_UCX_LIBRARY", "libucp.so.0"))
+        except OSError as error:
+            return f"UCX cannot be loaded: {error}"
     return ""
 
 

@@ -18,7 +18,7 @@ mod worker;
 pub use library::{is_loaded, Functions};
 pub use memory::{Region, RemoteKey};
 pub use operation::{AtomicOp, Completes, Outcome, Source, Started, Target};
-pub use worker::{Endpoint, Errors, Events, Fate, KeptMessage, Message, Needs, Turn, Worker};
+pub use worker::{Endpoint, Errors, Events, KeptMessage, Message, Needs, Retention, Turn, Worker};
 
 use bindings as abi;
 

@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pointers_are_told_apart() {
+    fn results_are_read_from_pointers() {
         assert_eq!(started(std::ptr::null_mut()), Ok(Outcome::Done));
         for status in [abi::UCS_ERR_NO_MESSAGE, abi::UCS_ERR_CANCELED, abi::UCS_ERR_LAST] {
             assert_eq!(started(isize::from(status) as *mut c_void), Err(Status(status)));

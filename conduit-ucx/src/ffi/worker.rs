@@ -42,7 +42,7 @@ pub struct Needs<'a> {
 /// What a worker reports, from inside its calls. The methods make no calls of UCX.
 pub trait Events: Sync {
     /// A message has arrived.
-    fn message(&self, message: Message<'_>) -> Fate;
+    fn message(&self, message: Message<'_>) -> Retention;
     /// The peer of an endpoint is lost.
     fn failed(&self, endpoint: Endpoint, why: Status);
 }
@@ -62,7 +62,7 @@ pub struct Message<'a> {
 
 /// What becomes of the data of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum Retention {
     /// They are not needed any more.
     Released,
     /// They stay until [`Turn::release`].
@@ -78,7 +78,7 @@ pub struct KeptMessage {
 }
 
 impl KeptMessage {
-    /// The data of a message for which [`Fate::Kept`] will be returned.
+    /// The data of a message for which [`Retention::Kept`] will be returned.
     pub fn new(data: &mut [u8]) -> Self {
         Self {
             address: data.as_mut_ptr() as usize,
@@ -196,10 +196,10 @@ unsafe extern "C" fn on_message<E: Events>(
         may_keep: has(abi::UCP_AM_RECV_ATTR_FLAG_DATA),
     };
     // SAFETY: what reports are for lives longer than the worker.
-    let fate = unsafe { (*handler.events).message(message) };
-    match fate {
-        Fate::Released => abi::UCS_OK,
-        Fate::Kept => abi::UCS_INPROGRESS,
+    let retention = unsafe { (*handler.events).message(message) };
+    match retention {
+        Retention::Released => abi::UCS_OK,
+        Retention::Kept => abi::UCS_INPROGRESS,
     }
 }
 

@@ -198,6 +198,8 @@ variables! {
             .scope(Scope::Launcher).ours();
         IBV_SPAWNER: Option<Spawner> = choice("GASNET_IBV_SPAWNER", "auto", "As GASNET_SPAWNER, for ibv.")
             .scope(Scope::Launcher);
+        UCX_SPAWNER: Option<Spawner> = choice("GASNET_UCX_SPAWNER", "auto", "As GASNET_SPAWNER, for ucx.")
+            .scope(Scope::Launcher);
         OFI_SPAWNER: Option<Spawner> = choice("GASNET_OFI_SPAWNER", "auto", "As GASNET_SPAWNER, for ofi.")
             .scope(Scope::Launcher);
         SPAWNFN: Option<String> = text("GASNET_SPAWNFN",
@@ -507,7 +509,6 @@ variables! {
             .no_effect();
         COLL_SCRATCH_SEG_SIZE: Option<String> = text("GASNET_COLL_SCRATCH_SEG_SIZE",
             "Old name of GASNET_COLL_SCRATCH_SIZE.").no_effect();
-        UCX_SPAWNER: Option<String> = text("GASNET_UCX_SPAWNER", "As GASNET_SPAWNER, for ucx.").no_effect();
         IBV_SPAWNFN: Option<String> = text("GASNET_IBV_SPAWNFN", "As GASNET_SPAWNER, for ibv, as upcxx-run sets it.")
             .no_effect();
         SPAWN_CONTROL: Option<String> = text("GASNET_SPAWN_CONTROL",
