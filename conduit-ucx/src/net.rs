@@ -8,6 +8,9 @@ use gasnet_conduit::{
     Abilities, Atomics, Busy, Class, JobRank, Network, PollScope, Rma, Segments, Stop, Upcalls, Wake,
 };
 
+/// Calls of UCX's progress at the end, as long as they do something.
+const LAST_ROUNDS: usize = 64;
+
 /// A started conduit.
 pub struct Net {
     // First: the worker in it uses operations of the messages until it is gone.
@@ -40,10 +43,12 @@ impl Network for Net {
             return;
         }
         if how == Stop::Orderly {
-            for peer in link.peers.contacted() {
+            for peer in link.peers.connected() {
                 // If that fails, the peer is gone, or it learns of the end from its node agent.
                 let _ = self.messages.send_header(link, peer, Kind::Bye, 0);
             }
+            // What waits behind other messages or for a connection.
+            self.progress(LAST_ROUNDS);
         }
         link.peers.states.stop();
     }

@@ -7,7 +7,7 @@ use gasnet_conduit_util::peer_states::PeerStates;
 use gasnet_conduit_util::pending_queue::PendingQueue;
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 /// Puts to a peer whose source is free, and which may not have arrived.
 #[derive(Debug, Default)]
@@ -22,6 +22,8 @@ struct Unflushed {
 struct Peer {
     /// Its endpoint ([`Endpoint::number`]), from the first contact on.
     endpoint: AtomicUsize,
+    /// It has sent something, so it has an endpoint to this process.
+    has_sent: AtomicBool,
     credits: PeerCredits,
     unflushed: Mutex<Unflushed>,
 }
@@ -42,6 +44,7 @@ impl Peers {
     pub fn new(ranks: u32, limits: Credits) -> Self {
         let peer = || Peer {
             endpoint: AtomicUsize::new(0),
+            has_sent: AtomicBool::new(false),
             credits: limits.peer(),
             unflushed: Mutex::default(),
         };
@@ -74,10 +77,21 @@ impl Peers {
         self.of(rank).endpoint.store(endpoint.number(), Ordering::Release);
     }
 
-    /// The peers that were contacted and are present.
-    pub fn contacted(&self) -> impl Iterator<Item = JobRank> + '_ {
-        let is_there = |rank: &JobRank| self.states.is_present(*rank) && self.endpoint(*rank).is_some();
-        (0..self.count()).map(JobRank).filter(is_there)
+    /// Notes that a peer has sent something.
+    #[inline]
+    pub fn note_sent(&self, rank: JobRank) {
+        let has_sent = &self.of(rank).has_sent;
+        if !has_sent.load(Ordering::Relaxed) {
+            has_sent.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The peers that are present and have a connection with this process.
+    pub fn connected(&self) -> impl Iterator<Item = JobRank> + '_ {
+        let has_sent = |rank: JobRank| self.of(rank).has_sent.load(Ordering::Relaxed);
+        let is_connected = move |rank: &JobRank| self.endpoint(*rank).is_some() || has_sent(*rank);
+        let is_present = |rank: &JobRank| self.states.is_present(*rank);
+        (0..self.count()).map(JobRank).filter(is_connected).filter(is_present)
     }
 
     /// The peer that has an endpoint.

@@ -18,7 +18,7 @@ impl Net {
         if link.peers.states.is_stopped() {
             return 0;
         }
-        self.progress();
+        self.progress(ROUNDS);
         let mut delivered = self.reap(upcalls) + link.deliver(Class::Reply, upcalls);
         if scope == PollScope::All {
             delivered += link.deliver(Class::Request, upcalls);
@@ -29,8 +29,8 @@ impl Net {
         delivered
     }
 
-    /// Lets UCX work. Another thread that does the same is not waited for.
-    fn progress(&self) {
+    /// Lets UCX work, at most `rounds` times. Another thread that does the same is not waited for.
+    pub fn progress(&self, rounds: usize) {
         let link = self.link();
         let Some(turn) = link.worker.try_turn() else {
             return;
@@ -38,7 +38,7 @@ impl Net {
         if !link.peers.to_flush.is_empty() {
             self.rma.flush(&turn);
         }
-        for _ in 0..ROUNDS {
+        for _ in 0..rounds {
             if !turn.progress() {
                 break;
             }

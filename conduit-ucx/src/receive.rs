@@ -70,6 +70,7 @@ impl Arrivals {
         let (Some(kind), Some(data)) = (Kind::of(message.id), message.data) else {
             return corrupt("a message that no rank sends");
         };
+        peers.note_sent(source);
         if !peers.give_back(source, header.credits) {
             return Retention::Released;
         }

@@ -22,12 +22,13 @@ const BOUNCES: usize = 1024;
 pub struct OneSided {
     // First: it has keys and memory of the worker.
     pub segments: Segments,
+    // Before the operations that the worker has.
+    pub link: Box<Link>,
     /// Whether there are atomics.
     pub has_atomics: bool,
     operations: Pool,
     /// Operations with bytes of their own.
     pub bounces: Pool,
-    pub link: Box<Link>,
 }
 
 impl OneSided {
@@ -35,10 +36,10 @@ impl OneSided {
     pub fn new(link: Box<Link>, has_atomics: bool, reaped: &Arc<Reaped>) -> Self {
         Self {
             segments: Segments::default(),
+            link,
             has_atomics,
             operations: Pool::new(0, OPERATIONS, reaped),
             bounces: Pool::new(BOUNCE, BOUNCES, reaped),
-            link,
         }
     }
 

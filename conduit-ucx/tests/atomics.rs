@@ -1,5 +1,5 @@
-//! Remote atomics by UCX, which `GASNET_UCX_ATOMICS` asks for: from UCX 1.16 on they exclude reports
-//! of lost peers.
+//! Remote atomics by UCX, which `GASNET_UCX_ATOMICS` asks for: from UCX 1.16 on they exclude
+//! reports of lost peers.
 
 use gasnet_conduit::config::{self, Config};
 use gasnet_conduit::Conduit;

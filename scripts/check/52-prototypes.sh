@@ -42,6 +42,8 @@ version=$("$CC" -E -P "$WORK/version.c" 2>/dev/null | sed -n '$s/ //gp')
 headers libfabric "$version" 1.17 ofi-bindings.sh conduit-ofi/src/ffi/bindings.rs
 version=$(pkg-config --modversion libibverbs 2>/dev/null | cut -d. -f1-3)
 headers libibverbs "$version" 1.14.44 ibv-bindings.sh conduit-ibv/abi/src/bindings.rs
+version=$(pkg-config --modversion ucx 2>/dev/null | cut -d. -f1-2)
+headers UCX "$version" 1.13 ucx-bindings.sh conduit-ucx/src/ffi/bindings.rs
 headers elan 1 1 elan-bindings.sh conduit-elan/abi/src/bindings.rs
 
 # shim ELAN VERSION OPTION...: compiles the shim over libelan against what stands in for the headers

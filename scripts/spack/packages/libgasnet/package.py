@@ -26,10 +26,11 @@ class Libgasnet(MakefilePackage):
 
     variant(
         "conduits",
-        default="smp,gni,elan,ibv,ofi,udp",
-        values=("smp", "gni", "elan", "ibv", "ofi", "udp"),
+        default="smp,gni,elan,ibv,ucx,ofi,udp",
+        values=("smp", "gni", "elan", "ibv", "ucx", "ofi", "udp"),
         multi=True,
-        description="Networks to build for; gni opens libugni at run time, elan a shim, ibv libibverbs, ofi libfabric",
+        description="Networks to build for; gni opens libugni at run time, elan a shim, ibv libibverbs, ucx libucp, "
+        "ofi libfabric",
     )
     variant(
         "modes", default="seq,parsync,par", values=("seq", "parsync", "par"), multi=True, description="Thread modes"
