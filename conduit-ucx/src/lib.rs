@@ -13,6 +13,7 @@ mod atomics;
 mod boot_record;
 mod credits;
 mod ffi;
+mod inspect;
 mod link;
 mod memory;
 mod net;
@@ -29,7 +30,7 @@ mod wake;
 mod wire;
 
 use gasnet_conduit::config::{self, Variable};
-use gasnet_conduit::{Conduit, ConduitError, Identity, Limits, Network, Reach, StartInfo};
+use gasnet_conduit::{Conduit, ConduitError, Identity, Limits, Network, ProviderReport, Reach, StartInfo};
 use std::ffi::CStr;
 
 /// The conduit. A library has one; tests have one per simulated rank.
@@ -87,14 +88,21 @@ impl Conduit for Ucx {
                 "This host has no HCA for the ucx conduit. GASNET_CONDUIT=ucx selects its other transports.".into(),
             );
         }
-        match presets::library() {
+        match inspect::probe() {
             Err(why) => refused(format!("The ucx conduit cannot be used: {why}.")),
-            Ok(_) => Ok(()),
+            Ok(has_remote_dma) if is_named || has_remote_dma => Ok(()),
+            Ok(_) => refused(
+                "UCX has no transport with remote DMA on this host. GASNET_CONDUIT=ucx selects its others.".into(),
+            ),
         }
     }
 
     fn variables(&self) -> &'static [Variable] {
         settings::TABLE
+    }
+
+    fn providers(&self) -> Vec<ProviderReport> {
+        vec![inspect::report()]
     }
 }
 

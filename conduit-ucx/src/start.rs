@@ -36,6 +36,13 @@ impl Events for Nobody {
     fn failed(&self, _: Endpoint, _: Status) {}
 }
 
+/// A worker, and what was found out about it.
+pub struct Opened {
+    pub library: &'static Functions,
+    pub worker: Worker,
+    pub errors: Errors,
+}
+
 /// Opens a worker, and exchanges addresses. Collective. `transports` override `UCX_TLS`.
 pub fn open(info: &StartInfo<'_>, transports: Option<&CStr>) -> Result<Net, ConduitError> {
     try_open(info, transports).map_err(|why| ConduitError {
@@ -45,24 +52,27 @@ pub fn open(info: &StartInfo<'_>, transports: Option<&CStr>) -> Result<Net, Cond
 
 fn try_open(info: &StartInfo<'_>, transports: Option<&CStr>) -> Result<Net, String> {
     let settings = Settings::read();
-    let opened = open_worker(info, &settings, transports);
+    // SAFETY: if one thread calls the conduit, no other does at the same time.
+    let sharing = unsafe { Sharing::new(!info.single_threaded) };
+    let ranks = (info.size as usize, info.host.len());
+    let opened = open_worker(ranks, sharing, &settings, transports);
     // Every process takes part in the exchanges, so that one that fails does not keep others.
     let own = opened.as_ref().ok();
-    let version = own.map_or((0, 0), |(library, ..)| library.version);
-    let address = own.map_or(&[][..], |(_, worker, _)| &worker.address);
+    let (major, minor) = own.map_or((0, 0), |opened| opened.library.version);
+    let address = own.map_or(&[][..], |opened| &opened.worker.address);
     let record = BootRecord {
         address_bytes: address.len() as u32,
-        major: version.0,
-        minor: version.1,
-        reports_errors: own.is_some_and(|(_, _, errors)| *errors == Errors::Reported),
+        major,
+        minor,
+        reports_errors: own.is_some_and(|opened| opened.errors == Errors::Reported),
         atomics: settings.atomics,
     };
     let names = Names::exchange(info, &record, address);
-    let (library, worker, _) = opened?;
-    let names = names?;
+    let (opened, names) = (opened?, names?);
     if info.rank == JobRank(0) {
-        report(library, &names, &settings);
+        report(&opened, &names, &settings);
     }
+    let worker = opened.worker;
     let reaped = Arc::new(Reaped::default());
     let link = Box::new(Link {
         worker,
@@ -86,25 +96,24 @@ fn try_open(info: &StartInfo<'_>, transports: Option<&CStr>) -> Result<Net, Stri
     Ok(net)
 }
 
-/// Opens a worker, and finds out whether its transports report errors. The error is a message.
-fn open_worker(
-    info: &StartInfo<'_>,
+/// Opens a worker, for a number of processes in the job and on this host, and finds out whether its
+/// transports report errors. The error is a message.
+pub fn open_worker(
+    ranks: (usize, usize),
+    sharing: Sharing,
     settings: &Settings,
     transports: Option<&CStr>,
-) -> Result<(&'static Functions, Worker, Errors), String> {
+) -> Result<Opened, String> {
     let library = presets::library()?;
     let needs = Needs {
-        ranks: (info.size as usize, info.host.len()),
+        ranks,
         atomics: settings.atomics,
         transports,
-        // SAFETY: if one thread calls the conduit, no other does at the same time.
-        sharing: unsafe { Sharing::new(!info.single_threaded) },
+        sharing,
     };
     let refused = |why: String| {
-        format!(
-            "UCX {}.{} ({}): {why}",
-            library.version.0, library.version.1, library.path
-        )
+        let (major, minor) = library.version;
+        format!("UCX {major}.{minor} ({}): {why}", library.path)
     };
     let worker = Worker::open(library, needs).map_err(refused)?;
     if worker.max_header < HEADER {
@@ -115,9 +124,20 @@ fn open_worker(
         )));
     }
     let has_new_protocols = library.version >= NEW_PROTOCOLS && !is_off(c"UCX_PROTO_ENABLE");
-    if settings.atomics && has_new_protocols {
-        return Ok((library, worker, Errors::Unnoticed));
-    }
+    let errors = if settings.atomics && has_new_protocols {
+        Errors::Unnoticed
+    } else {
+        reported_errors(&worker).map_err(refused)?
+    };
+    Ok(Opened {
+        library,
+        worker,
+        errors,
+    })
+}
+
+/// Whether the transports of a worker report errors. The error is a message.
+fn reported_errors(worker: &Worker) -> Result<Errors, String> {
     // Nothing is sent to this endpoint, which UCX connects when something is.
     // SAFETY: the worker's own address, and reports for an object that lives for ever.
     let made = unsafe {
@@ -125,12 +145,11 @@ fn open_worker(
             .turn()
             .connect(&worker.address, Errors::Reported, &raw const NOBODY)
     };
-    let errors = match made {
-        Ok(_) => Errors::Reported,
-        Err(Status::UNREACHABLE) => Errors::Unnoticed,
-        Err(why) => return Err(refused(format!("ucp_ep_create: {}", why.text()))),
-    };
-    Ok((library, worker, errors))
+    match made {
+        Ok(_) => Ok(Errors::Reported),
+        Err(Status::UNREACHABLE) => Ok(Errors::Unnoticed),
+        Err(why) => Err(format!("ucp_ep_create: {}", why.text())),
+    }
 }
 
 /// Whether a variable of UCX has one of its words for no.
@@ -144,19 +163,17 @@ fn is_off(name: &CStr) -> bool {
 }
 
 /// Names the library, for `GASNET_VERBOSEENV`, and warns of different ones.
-fn report(library: &Functions, names: &Names, settings: &Settings) {
-    let (major, minor) = library.version;
+fn report(opened: &Opened, names: &Names, settings: &Settings) {
+    let (library, (major, minor)) = (opened.library, opened.library.version);
     if config::get().get_or_default(&config::VERBOSEENV) {
-        let errors = match names.errors {
-            Errors::Reported => "UCX",
-            Errors::Unnoticed => "the node agents",
-        };
-        let atomics = if settings.atomics { "UCX" } else { "Active Messages" };
         gasnet_conduit::print_line(format_args!(
-            "GASNet: ucx: UCX {major}.{minor} ({}). Set for it: {}. Losses are noticed by {errors}. Atomics on \
-             integers: {atomics}.",
+            "GASNet: ucx: UCX {major}.{minor} ({}) with {}. Set for it: {}. Lost peers are reported by {}. Atomics \
+             on integers: {}.",
             library.path,
-            presets::shown()
+            opened.worker.resources().join(", "),
+            presets::shown(),
+            by(names.errors == Errors::Reported, "the node agents"),
+            by(settings.atomics, "Active Messages")
         ));
     }
     if let Some((rank, (other_major, other_minor))) = names.other_version.filter(|_| !config::is_quiet()) {
@@ -164,6 +181,15 @@ fn report(library: &Functions, names: &Names, settings: &Settings) {
             "GASNet: WARNING: ucx: rank {rank} has UCX {other_major}.{other_minor}, and rank 0 {major}.{minor}. Use \
              one version on all hosts: others may not understand each other."
         ));
+    }
+}
+
+/// Who does what: UCX, or others.
+pub fn by(is_by_ucx: bool, others: &'static str) -> &'static str {
+    if is_by_ucx {
+        "UCX"
+    } else {
+        others
     }
 }
 

@@ -9,7 +9,12 @@ impl Wake for Net {
     }
 
     fn devices(&self) -> Vec<String> {
-        vec!["UCX".into()]
+        let resources = self.link().worker.resources();
+        if resources.is_empty() {
+            vec!["UCX".into()]
+        } else {
+            resources
+        }
     }
 
     /// Polls deliver what has arrived, and start flushes.

@@ -13,6 +13,7 @@ mod bindings;
 mod library;
 mod memory;
 mod operation;
+mod resources;
 mod worker;
 
 pub use library::{is_loaded, Functions};
