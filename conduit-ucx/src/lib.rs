@@ -21,6 +21,7 @@ mod operations;
 mod peers;
 mod presets;
 mod progress;
+mod put_notify;
 mod receive;
 mod rma;
 mod send;

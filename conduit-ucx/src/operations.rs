@@ -12,19 +12,26 @@ use gasnet_conduit_util::pool::{self, Item};
 use std::ffi::c_void;
 use std::sync::Arc;
 
+/// What follows when a put has arrived.
+pub enum AfterPut {
+    /// The report of its remote completion.
+    Report(Cookie),
+    /// This message, with the number of bytes of its packet.
+    Send(OwnedOperation, usize),
+}
+
 /// Kind of an operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// In a pool, or being filled.
     Idle,
     /// A packet of ours.
     Packet(Class),
-    /// A put from the client's memory.
-    Put,
+    /// A put from the client's memory. The completion of its source is reported.
+    Put(AfterPut),
     /// A put from the operation's own bytes.
     BouncedPut,
-    /// The flush of these puts.
-    Flush(Vec<Cookie>),
+    /// The flush of puts, after which this follows.
+    Flush(Vec<AfterPut>),
     /// A get.
     Get,
     /// An atomic. Its old value is copied to an address, if that is not null, from the operation's
@@ -44,7 +51,7 @@ impl Kind {
             Self::Idle => "an operation",
             Self::Packet(Class::Request) => "sending a request",
             Self::Packet(Class::Reply) => "sending a reply",
-            Self::Put | Self::BouncedPut => "a put",
+            Self::Put(_) | Self::BouncedPut => "a put",
             Self::Flush(_) => "flushing puts",
             Self::Get => "a get",
             Self::Atomic { .. } => "an atomic",
@@ -113,16 +120,40 @@ impl OwnedOperation {
         }
     }
 
+    /// Takes what follows a put.
+    pub fn take_after(&mut self) -> Option<AfterPut> {
+        match std::mem::replace(&mut self.kind, Kind::Idle) {
+            Kind::Put(after) => Some(after),
+            kind => {
+                self.kind = kind;
+                None
+            }
+        }
+    }
+
     /// Has a poll reap it.
     pub fn reap(self, result: Result<(), Status>) {
         let reaped = Arc::clone(&self.reaped);
         reaped.push((self, result));
     }
 
-    /// Puts it back into its pool.
+    /// Puts it back into its pool, with the messages that were to follow.
     pub fn release(mut self) {
-        self.kind = Kind::Idle;
+        match std::mem::replace(&mut self.kind, Kind::Idle) {
+            Kind::Put(AfterPut::Send(message, _)) => message.release(),
+            Kind::Flush(puts) => puts.into_iter().for_each(AfterPut::release),
+            _ => {}
+        }
         self.0.release();
+    }
+}
+
+impl AfterPut {
+    /// Nothing follows.
+    pub fn release(self) {
+        if let Self::Send(message, _) = self {
+            message.release();
+        }
     }
 }
 

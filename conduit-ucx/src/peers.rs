@@ -1,7 +1,8 @@
 //! The processes of the job: endpoints, states, credits, and puts whose end is awaited.
 
 use crate::ffi::Endpoint;
-use gasnet_conduit::{Cookie, JobRank};
+use crate::operations::AfterPut;
+use gasnet_conduit::JobRank;
 use gasnet_conduit_util::credits::{Credits, PeerCredits};
 use gasnet_conduit_util::peer_states::PeerStates;
 use gasnet_conduit_util::pending_queue::PendingQueue;
@@ -10,15 +11,14 @@ use gasnet_sys::lock;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 /// Puts to a peer whose source is free, and which may not have arrived.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Unflushed {
-    puts: Vec<Cookie>,
+    puts: Vec<AfterPut>,
     /// A flush is under way, or will be started by a poll.
     is_awaited: bool,
 }
 
 /// A process.
-#[derive(Debug)]
 struct Peer {
     /// Its endpoint ([`Endpoint::number`]), from the first contact on.
     endpoint: AtomicUsize,
@@ -29,7 +29,6 @@ struct Peer {
 }
 
 /// All processes of the job, this one among them.
-#[derive(Debug)]
 pub struct Peers {
     pub states: PeerStates,
     /// The limits of credits, and the peers that wait for a return.
@@ -106,17 +105,17 @@ impl Peers {
         &self.of(rank).credits
     }
 
-    /// The source of a put is free. It is complete after a flush that is started from now on.
-    pub fn await_put(&self, rank: JobRank, cookie: Cookie) {
+    /// The source of a put is free. It has arrived after a flush that is started from now on.
+    pub fn await_put(&self, rank: JobRank, after: AfterPut) {
         let mut unflushed = lock(&self.of(rank).unflushed);
-        unflushed.puts.push(cookie);
+        unflushed.puts.push(after);
         if !std::mem::replace(&mut unflushed.is_awaited, true) {
             self.to_flush.push(rank);
         }
     }
 
     /// The puts that a flush which is started now will complete.
-    pub fn take_unflushed(&self, rank: JobRank) -> Vec<Cookie> {
+    pub fn take_unflushed(&self, rank: JobRank) -> Vec<AfterPut> {
         std::mem::take(&mut lock(&self.of(rank).unflushed).puts)
     }
 
@@ -133,23 +132,32 @@ impl Peers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gasnet_conduit::Cookie;
 
     #[test]
     fn a_flush_completes_what_came_before_it() {
         let (peers, rank) = (Peers::new(2, Credits::new(8, 3)), JobRank(1));
-        let [first, second, third] = [1, 2, 3].map(Cookie::new);
-        peers.await_put(rank, first);
-        peers.await_put(rank, second);
+        let put = |number| peers.await_put(rank, AfterPut::Report(Cookie::new(number)));
+        let take = || {
+            let puts = peers.take_unflushed(rank).into_iter();
+            let number = |put| match put {
+                AfterPut::Report(cookie) => cookie.bits(),
+                AfterPut::Send(..) => panic!("a message"),
+            };
+            puts.map(number).collect::<Vec<_>>()
+        };
+        put(1);
+        put(2);
         assert_eq!((peers.to_flush.pop(), peers.to_flush.pop()), (Some(rank), None));
-        assert_eq!(peers.take_unflushed(rank), [first, second]);
-        peers.await_put(rank, third);
+        assert_eq!(take(), [1, 2]);
+        put(3);
         assert!(peers.to_flush.is_empty(), "one flush at a time");
         peers.note_flushed(rank);
         assert_eq!(peers.to_flush.pop(), Some(rank));
-        assert_eq!(peers.take_unflushed(rank), [third]);
+        assert_eq!(take(), [3]);
         peers.note_flushed(rank);
         assert!(peers.to_flush.is_empty());
-        peers.await_put(rank, first);
+        put(4);
         assert_eq!(peers.to_flush.pop(), Some(rank));
     }
 }

@@ -1,7 +1,9 @@
 //! Polling.
 
 use crate::net::Net;
-use crate::operations::{Kind, OwnedOperation};
+use crate::operations::{AfterPut, Kind, OwnedOperation};
+use crate::send::post;
+use crate::wire;
 use gasnet_conduit::{Class, Completion as Part, PollScope, Upcalls};
 use gasnet_conduit_util::aligned_copy::copy_out;
 
@@ -78,21 +80,35 @@ impl Net {
         held.release();
         match kind {
             Kind::Idle | Kind::Packet(_) | Kind::BouncedPut => 0,
-            Kind::Put => {
+            Kind::Put(after) => {
                 upcalls.done(cookie, Part::Source);
-                self.link().peers.await_put(peer, cookie);
+                self.link().peers.await_put(peer, after);
                 1
             }
             Kind::Flush(puts) => {
                 self.link().peers.note_flushed(peer);
-                for cookie in &puts {
-                    upcalls.done(*cookie, Part::Remote);
-                }
-                puts.len()
+                puts.into_iter().map(|put| self.arrived(put, upcalls)).sum()
             }
             Kind::Get | Kind::Atomic { .. } => {
                 upcalls.done(cookie, Part::Both);
                 1
+            }
+        }
+    }
+
+    /// A put has arrived. Returns the number of upcalls.
+    fn arrived(&self, after: AfterPut, upcalls: &mut dyn Upcalls) -> usize {
+        match after {
+            AfterPut::Report(cookie) => {
+                upcalls.done(cookie, Part::Remote);
+                1
+            }
+            AfterPut::Send(message, bytes) => {
+                if let Kind::Packet(class) = message.kind {
+                    // If that fails, the peer is lost.
+                    let _ = post(self.link(), message, wire::Kind::Packet(class), bytes);
+                }
+                0
             }
         }
     }

@@ -7,7 +7,7 @@
 use crate::ffi::{Endpoint, Source, Started, Target, Turn};
 use crate::link::Link;
 use crate::memory::Segments;
-use crate::operations::{Kind, OwnedOperation, Pool, Reaped};
+use crate::operations::{AfterPut, Kind, OwnedOperation, Pool, Reaped};
 use gasnet_conduit::{Busy, Cookie, Get, JobRank, LocalCompletion, Put, RemoteMemory, Rma, SourceUse};
 use std::sync::Arc;
 
@@ -115,11 +115,15 @@ impl OneSided {
     }
 }
 
-impl Rma for OneSided {
-    fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
+impl OneSided {
+    /// Starts a put, after whose arrival `after` follows.
+    pub fn begin_put(&self, put: &Put, after: AfterPut) -> Result<LocalCompletion, Busy> {
         let is_copied = put.source == SourceUse::Now && put.bytes <= BOUNCE;
         let pool = if is_copied { &self.bounces } else { &self.operations };
-        let mut held = pool.take().ok_or(Busy)?;
+        let Some(mut held) = pool.take() else {
+            after.release();
+            return Err(Busy);
+        };
         let mut source = Source {
             address: put.from.address,
             bytes: put.bytes,
@@ -133,23 +137,39 @@ impl Rma for OneSided {
             };
             source.address = held.address();
         }
-        let kind = if is_copied { Kind::BouncedPut } else { Kind::Put };
-        let done = self.begin(held, (kind, put.cookie), &put.to, |turn, target, held| {
+        let (kind, after) = if is_copied {
+            (Kind::BouncedPut, Some(after))
+        } else {
+            (Kind::Put(after), None)
+        };
+        let begun = self.begin(held, (kind, put.cookie), &put.to, |turn, target, held| {
             // SAFETY: the operation's own bytes, or those that the runtime keeps until completion.
             unsafe { turn.put::<OwnedOperation>(target, source, held.context()) }
-        })?;
-        let is_free = is_copied || done.is_some();
-        if is_free {
-            self.link.peers.await_put(put.to.peer, put.cookie);
-        }
+        });
+        let Ok(mut done) = begun else {
+            if let Some(after) = after {
+                after.release();
+            }
+            return Err(Busy);
+        };
+        // Whatever follows a put whose source is in use still is with its operation.
+        let after = after.or_else(|| done.as_mut().and_then(OwnedOperation::take_after));
         if let Some(done) = done {
             done.release();
         }
-        Ok(if is_free {
-            LocalCompletion::AtReturn
-        } else {
-            LocalCompletion::Later
+        Ok(match after {
+            Some(after) => {
+                self.link.peers.await_put(put.to.peer, after);
+                LocalCompletion::AtReturn
+            }
+            None => LocalCompletion::Later,
         })
+    }
+}
+
+impl Rma for OneSided {
+    fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
+        self.begin_put(put, AfterPut::Report(put.cookie))
     }
 
     fn get(&self, get: &Get) -> Result<(), Busy> {

@@ -18,7 +18,7 @@ const BUFFERS: usize = 4096;
 /// The buffers that messages are sent from: header, then packet.
 pub struct Messages {
     /// Bytes of the largest packet.
-    max_packet: usize,
+    pub max_packet: usize,
     /// By class: requests, replies.
     small: [Pool; 2],
     large: [Pool; 2],
@@ -37,25 +37,37 @@ impl Messages {
 
     /// See [`gasnet_conduit::Network::send`].
     pub fn send(&self, link: &Link, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
+        let Some((held, reservation)) = self.prepare(link, peer, class, parts)? else {
+            return Ok(());
+        };
+        let sent = post(link, held, Kind::Packet(class), length(parts));
+        sent.map_err(|Busy| reservation.cancel(&link.peers))
+    }
+
+    /// Pays for a packet, and writes its message. None if it is to be dropped.
+    pub fn prepare(
+        &self,
+        link: &Link,
+        peer: JobRank,
+        class: Class,
+        parts: &[&[u8]],
+    ) -> Result<Option<(OwnedOperation, SendReservation)>, Busy> {
         let bytes = length(parts);
         assert!(
             bytes <= self.max_packet,
             "defect: a packet of {bytes} bytes is longer than the conduit's limit"
         );
         let Some(reservation) = SendReservation::take(&link.peers, peer, class, bytes)? else {
-            return Ok(());
+            return Ok(None);
         };
-        let sent = self.buffer(class, bytes).and_then(|mut held| {
-            gather(parts, &mut held.bytes(HEADER + bytes)[HEADER..]);
-            transmit(
-                link,
-                held,
-                (peer, class),
-                (Kind::Packet(class), reservation.credits),
-                bytes,
-            )
-        });
-        sent.map_err(|Busy| reservation.cancel(&link.peers))
+        let Ok(mut held) = self.buffer(class, bytes) else {
+            return Err(reservation.cancel(&link.peers));
+        };
+        (held.kind, held.peer) = (operations::Kind::Packet(class), peer);
+        let (header, packet) = held.bytes(HEADER + bytes).split_at_mut(HEADER);
+        link.header(reservation.credits).put(header);
+        gather(parts, packet);
+        Ok(Some((held, reservation)))
     }
 
     /// A buffer for a packet of `bytes` bytes.
@@ -70,8 +82,10 @@ impl Messages {
 
     /// Sends a message without a packet.
     pub fn send_header(&self, link: &Link, peer: JobRank, kind: Kind, credits: u32) -> Result<(), Busy> {
-        let held = self.buffer(Class::Reply, 0)?;
-        transmit(link, held, (peer, Class::Reply), (kind, credits), 0)
+        let mut held = self.buffer(Class::Reply, 0)?;
+        (held.kind, held.peer) = (operations::Kind::Packet(Class::Reply), peer);
+        link.header(credits).put(held.bytes(HEADER));
+        post(link, held, kind, 0)
     }
 
     /// Returns credits to a peer in a message of their own.
@@ -88,19 +102,10 @@ impl Messages {
     }
 }
 
-/// Sends a message whose packet of `bytes` bytes lies in an operation behind the room for its
-/// header.
-fn transmit(
-    link: &Link,
-    mut held: OwnedOperation,
-    (peer, class): (JobRank, Class),
-    (kind, credits): (Kind, u32),
-    bytes: usize,
-) -> Result<(), Busy> {
-    (held.kind, held.peer) = (operations::Kind::Packet(class), peer);
-    let context = held.context();
+/// Sends a message that lies in an operation: its header, then a packet of `bytes` bytes.
+pub fn post(link: &Link, mut held: OwnedOperation, kind: Kind, bytes: usize) -> Result<(), Busy> {
+    let (context, peer) = (held.context(), held.peer);
     let (header, packet) = held.bytes(HEADER + bytes).split_at_mut(HEADER);
-    link.header(credits).put(header);
     let turn = link.worker.turn();
     let Ok(endpoint) = link.endpoint(&turn, peer) else {
         held.release();

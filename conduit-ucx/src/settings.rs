@@ -33,7 +33,9 @@ pub fn max_packet_bytes() -> usize {
     packet_bytes(config::get().get_or_default(&MAX_MEDIUM))
 }
 
+/// Bytes of a packet around its payload, at most.
+pub const AROUND: usize = 128;
+
 fn packet_bytes(max_medium: usize) -> usize {
-    const AROUND: usize = 128;
     max_medium.max(1024).next_multiple_of(64) + AROUND
 }

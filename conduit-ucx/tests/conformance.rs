@@ -39,6 +39,15 @@ mod packets {
     }
 }
 
+mod notification {
+    use super::{faulty, shm, tcp};
+    gasnet_conduit::notify_conformance_tests! {
+        over_tcp: tcp;
+        over_shm: shm;
+        over_faulty_tcp: faulty;
+    }
+}
+
 mod operations {
     use super::{faulty, shm, tcp};
     gasnet_conduit::keyless_rma_conformance_tests! {
