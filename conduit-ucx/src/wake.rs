@@ -9,11 +9,11 @@ impl Wake for Net {
     }
 
     fn devices(&self) -> Vec<String> {
-        let resources = self.link().worker.resources();
+        let resources = &self.link().worker.resources;
         if resources.is_empty() {
             vec!["UCX".into()]
         } else {
-            resources
+            resources.clone()
         }
     }
 

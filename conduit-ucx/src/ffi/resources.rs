@@ -8,7 +8,7 @@ use std::ptr;
 impl Worker {
     /// The transports that UCX has opened, each with its device: `tcp/eth0`. Empty if there is no
     /// memory for the text, or a version of UCX prints another one.
-    pub fn resources(&self) -> Vec<String> {
+    pub(super) fn list_resources(&self) -> Vec<String> {
         let turn = self.turn();
         let (mut text, mut bytes): (*mut c_char, usize) = (ptr::null_mut(), 0);
         // SAFETY: places for the text and its length, which live as long as the stream.
@@ -29,6 +29,11 @@ impl Worker {
         // SAFETY: that text, once.
         unsafe { libc::free(text.cast()) };
         resources
+    }
+
+    /// Whether one of the transports has a name that begins so.
+    pub fn has_transport(&self, beginning: &str) -> bool {
+        self.resources.iter().any(|name| name.starts_with(beginning))
     }
 }
 

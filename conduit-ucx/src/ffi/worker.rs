@@ -140,6 +140,8 @@ pub struct Worker {
     pub max_header: usize,
     /// Its wake-up descriptor.
     pub wake: c_int,
+    /// Transports and their devices: `tcp/eth0`.
+    pub resources: Vec<String>,
 }
 
 // SAFETY: the lock of the context admits one thread.
@@ -235,8 +237,10 @@ impl Worker {
             address: Vec::new(),
             max_header: 0,
             wake: -1,
+            resources: Vec::new(),
         };
         worker.query()?;
+        worker.resources = worker.list_resources();
         // SAFETY: a live worker, and room for the result.
         let found = Status::check(unsafe { (library.worker_get_efd)(raw, &raw mut worker.wake) });
         found.map_err(|why| why.of("ucp_worker_get_efd"))?;
