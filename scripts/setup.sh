@@ -55,6 +55,7 @@ check() {
     # libfabric's headers, for a program that attacks jobs.
     need_file libfabric1 libfabric.so.1 /usr/lib /usr/local/lib
     [ -e /usr/include/rdma/fabric.h ] || missing="$missing libfabric-dev"
+    need_file libucx0 libucp.so.0 /usr/lib /usr/local/lib
 }
 lint() {
     need python3 python3
@@ -71,6 +72,8 @@ everything() {
     # Programs that run on the emulated verbs.
     need ib_send_bw perftest
     need ucx_perftest ucx-utils
+    # UCX's headers, with which the bindings of conduit-ucx are compared.
+    [ -e /usr/include/ucp/api/ucp.h ] || missing="$missing libucx-dev"
     need dpkg-buildpackage dpkg-dev
     need dh debhelper
     need lintian lintian
