@@ -12,26 +12,17 @@ use crate::operations;
 use crate::peers::Peers;
 use crate::versions;
 use gasnet_conduit::{Busy, Class, JobRank};
-use gasnet_conduit_util::credits::Credits;
+use gasnet_conduit_util::credits::{units, Credits, UNIT};
 use gasnet_conduit_util::peer_states::PeerState;
 
 /// Most credits in a header; the window has no more units.
 const MOST_CREDITS: u32 = u16::MAX as u32;
-/// Bytes of a message for each unit of credit, beyond the first.
-const UNIT: usize = 1024;
-
 /// Units of all windows to one receiver together, if its NIC takes a list entry for each message
 /// that no receive buffer awaits. An endpoint of cxi has 16384 entries, those of buffers among them
 /// (libfabric@v2.6.0:prov/cxi/include/cxip.h).
 const ENTRIES: usize = 12 << 10;
 /// Units of the smallest window.
 const LEAST_WINDOW: usize = 8;
-
-/// Units of credit that a message of `message` bytes costs, at least if the window is that large.
-#[inline]
-const fn units(message: usize) -> u32 {
-    1 + (message / UNIT) as u32
-}
 
 /// Bytes of requests in flight to each of `ranks` peers: the value of the setting, or less where
 /// NICs have list entries and the user has not set it.
@@ -45,9 +36,7 @@ pub fn window((bytes, is_set): (usize, bool), provider: &str, ranks: usize) -> u
 
 /// The limits of credits, by the bytes of requests that may be in flight to each peer.
 pub fn limits(window: usize) -> Credits {
-    let window = units(window).min(MOST_CREDITS);
-    // A return when half the window is owed.
-    Credits::new(window, window.div_ceil(2) - 1)
+    Credits::for_bytes(units(window).min(MOST_CREDITS))
 }
 
 /// A message to a peer that takes it, with its cost, until it is sent or not.
@@ -71,7 +60,7 @@ impl SendReservation {
             PeerState::Lost => return Err(Busy),
         }
         let cost = match class {
-            Class::Request => link.peers.cost(message),
+            Class::Request => link.peers.limits.cost(message),
             Class::Reply => 0,
         };
         if !link.peers.take(peer, cost) {
@@ -103,13 +92,6 @@ impl SendReservation {
 }
 
 impl Peers {
-    /// Units that a message of `message` bytes costs its sender: half the window at most, because
-    /// its receiver may owe almost the other half for ever.
-    #[inline]
-    pub fn cost(&self, message: usize) -> u32 {
-        units(message).min(self.limits.window() / 2)
-    }
-
     /// Takes units for a request to a peer. False if there are not enough.
     #[inline]
     fn take(&self, rank: JobRank, units: u32) -> bool {
@@ -200,25 +182,6 @@ mod tests {
         assert_eq!([of(10_000), of(100_000)], [LEAST_WINDOW; 2]);
         assert_eq!(window((512 << 10, false), "efa", 1000), 512 << 10);
         assert_eq!(window((4 << 20, true), "cxi", 1000), 4 << 20);
-    }
-
-    #[test]
-    fn a_message_above_the_window_fits_beside_what_is_owed() {
-        for window in [LEAST_WINDOW, LEAST_WINDOW + 1, 64] {
-            let (peers, peer) = (of_three((window - 1) * UNIT), JobRank(1));
-            let cost = peers.cost(64 << 10);
-            let mut owed = 0;
-            // As much as the receiver owes without returning it.
-            loop {
-                peers.credits(peer).owe(1);
-                peers.note_owed(peer);
-                if peers.has_work() {
-                    break;
-                }
-                owed += 1;
-            }
-            assert!(peers.take(peer, owed) && peers.take(peer, cost), "a window of {window}");
-        }
     }
 
     #[test]

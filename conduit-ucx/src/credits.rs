@@ -7,28 +7,20 @@
 
 use crate::peers::Peers;
 use gasnet_conduit::{Busy, Class, JobRank};
-use gasnet_conduit_util::credits::Credits;
+use gasnet_conduit_util::credits::{units, Credits};
 use gasnet_conduit_util::peer_states::PeerState;
 
-/// Bytes of a message for each unit of credit, beyond the first.
-const UNIT: usize = 1024;
 /// Bytes of all windows to one receiver together.
 const MOST_BYTES: usize = 128 << 20;
 /// Units of the smallest window.
 const LEAST_WINDOW: u32 = 8;
-
-/// Units of credit that a message of `bytes` bytes costs, at least if the window is that large.
-#[inline]
-const fn units(bytes: usize) -> u32 {
-    1 + (bytes / UNIT) as u32
-}
 
 /// The limits of credits in a job of `ranks` processes: of the bytes of requests in flight to each
 /// peer, or of fewer, so that all windows fit into the memory of one, unless the user has set that.
 pub fn limits((bytes, is_set): (usize, bool), ranks: u32) -> Credits {
     let share = MOST_BYTES / ranks.max(1) as usize;
     let window = units(if is_set { bytes } else { bytes.min(share) }).max(LEAST_WINDOW);
-    Credits::new(window, window.div_ceil(2) - 1)
+    Credits::for_bytes(window)
 }
 
 /// A message to a peer that takes it, with its cost, until it is sent or not.
@@ -49,7 +41,7 @@ impl SendReservation {
             PeerState::Lost => return Err(Busy),
         }
         let cost = match class {
-            Class::Request => peers.cost(bytes),
+            Class::Request => peers.limits.cost(bytes),
             Class::Reply => 0,
         };
         if !peers.limits.take(peers.credits(peer), cost) {
@@ -69,13 +61,6 @@ impl SendReservation {
 }
 
 impl Peers {
-    /// Units that a message of `bytes` bytes costs its sender: half the window at most, because its
-    /// receiver may owe almost the other half for ever.
-    #[inline]
-    pub fn cost(&self, bytes: usize) -> u32 {
-        units(bytes).min(self.limits.window() / 2)
-    }
-
     /// Adds credits that the peer returned, or those of a request that was not sent. False: there
     /// were fewer requests, and the peer is lost.
     #[inline]
@@ -94,6 +79,7 @@ impl Peers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gasnet_conduit_util::credits::UNIT;
 
     #[test]
     fn windows_shrink_with_the_ranks() {
@@ -104,26 +90,6 @@ mod tests {
         }
         assert_eq!(of(1 << 20), LEAST_WINDOW as usize);
         assert_eq!(limits((1 << 20, true), 10_000).window(), 1025);
-    }
-
-    #[test]
-    fn a_message_above_the_window_fits_beside_what_is_owed() {
-        for window in [LEAST_WINDOW as usize, LEAST_WINDOW as usize + 1, 64] {
-            let peers = Peers::new(2, limits(((window - 1) * UNIT, true), 2));
-            let (rank, cost) = (JobRank(1), peers.cost(64 << 10));
-            let mut owed = 0;
-            // As much as the receiver owes without returning it.
-            loop {
-                peers.credits(rank).owe(1);
-                peers.limits.note_owed(rank, peers.credits(rank));
-                if peers.has_work() {
-                    break;
-                }
-                owed += 1;
-            }
-            let take = |units| peers.limits.take(peers.credits(rank), units);
-            assert!(take(owed) && take(cost), "a window of {window}");
-        }
     }
 
     #[test]

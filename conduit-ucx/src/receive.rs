@@ -83,7 +83,7 @@ impl Arrivals {
         if data.len() > self.max_packet {
             return corrupt("a packet that is longer than the limit");
         }
-        if class == Class::Request && !peers.limits.hold(peers.credits(source), peers.cost(data.len())) {
+        if class == Class::Request && !peers.limits.hold(peers.credits(source), peers.limits.cost(data.len())) {
             return corrupt("more requests than its credits allow");
         }
         let (body, retention) = if message.may_keep && data.len() > COPIED {

@@ -187,7 +187,7 @@ impl Receiver {
                 0
             }
             wire::Kind::Packet(Class::Request) => {
-                let cost = link.peers.cost(message.len());
+                let cost = link.peers.limits.cost(message.len());
                 request(link, source, cost, &mut message[place], upcalls);
                 1
             }
@@ -239,7 +239,9 @@ impl Receiver {
     ) -> usize {
         let bytes = message.bytes();
         if let (Ok((header, _)), true) = (decode(link, bytes), wire::is_request(bytes)) {
-            link.peers.credits(header.source).release(link.peers.cost(bytes.len()));
+            link.peers
+                .credits(header.source)
+                .release(link.peers.limits.cost(bytes.len()));
         }
         self.deliver_late(link, message, scope, upcalls)
     }
@@ -253,7 +255,7 @@ impl Receiver {
         upcalls: &mut dyn Upcalls,
     ) -> usize {
         let bytes = message.bytes();
-        let cost = link.peers.cost(bytes.len());
+        let cost = link.peers.limits.cost(bytes.len());
         let Ok((header, place)) = decode(link, bytes) else {
             return 0;
         };
@@ -296,7 +298,7 @@ impl Receiver {
             let Some((source, mut message)) = self.deferred.pop() else {
                 break;
             };
-            let cost = link.peers.cost(message.bytes().len());
+            let cost = link.peers.limits.cost(message.bytes().len());
             link.peers.credits(source).release(cost);
             delivered += self.deliver_late(link, message, PollScope::All, upcalls);
         }
@@ -320,7 +322,7 @@ fn request(link: &Link, source: JobRank, cost: u32, packet: &mut [u8], upcalls: 
 /// Counts a request that is to wait in memory. False: its sender has no credits for it, and is
 /// lost.
 fn may_wait(link: &Link, source: JobRank, bytes: usize) -> bool {
-    let is_paid = link.peers.hold(source, link.peers.cost(bytes));
+    let is_paid = link.peers.hold(source, link.peers.limits.cost(bytes));
     if !is_paid {
         let text = "it sent more requests than its credits allow: its memory is corrupt".to_owned();
         link.peers.states.lose(source, text);

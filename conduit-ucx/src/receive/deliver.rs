@@ -38,7 +38,7 @@ impl Link {
         if class == Class::Reply {
             return upcalls.packet(source, class, packet);
         }
-        let (credits, cost) = (self.peers.credits(source), self.peers.cost(packet.len()));
+        let (credits, cost) = (self.peers.credits(source), self.peers.limits.cost(packet.len()));
         credits.release(cost);
         // Before the upcall: its reply returns the credit.
         credits.owe(cost);

@@ -58,6 +58,15 @@ pub fn take(count: &AtomicU32, units: u32) -> bool {
     count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
 }
 
+/// Bytes of a message for each unit beyond the first, where units stand for bytes.
+pub const UNIT: usize = 1024;
+
+/// Units that a message of `bytes` bytes stands for.
+#[inline]
+pub const fn units(bytes: usize) -> u32 {
+    1 + (bytes / UNIT) as u32
+}
+
 /// The limits of all peers' credit, and the peers that wait for a return.
 #[derive(Debug)]
 pub struct Credits {
@@ -83,6 +92,19 @@ impl Credits {
             owing: Mutex::default(),
             has_owing: AtomicBool::new(false),
         }
+    }
+
+    /// Credits for bytes ([`units`]), with two units at least: half a window that is owed is
+    /// returned.
+    pub fn for_bytes(window: u32) -> Self {
+        Self::new(window, window.div_ceil(2) - 1)
+    }
+
+    /// Units that a message of `bytes` bytes costs its sender: half the window at most, because its
+    /// receiver may owe almost the other half for ever.
+    #[inline]
+    pub fn cost(&self, bytes: usize) -> u32 {
+        units(bytes).min(self.window / 2)
     }
 
     /// The same with a limit for all peers together, unless `total` is 0.
@@ -239,6 +261,29 @@ mod tests {
         assert!(credits.hold(&peer, 3) && credits.hold(&peer, 2) && !credits.hold(&peer, 1));
         peer.release(2);
         assert!(!credits.hold(&peer, 3) && credits.hold(&peer, 2));
+    }
+
+    #[test]
+    fn a_message_above_the_window_fits_beside_what_is_owed() {
+        for window in [2, 3, 8, 9, 64] {
+            let credits = Credits::for_bytes(window);
+            let (rank, peer) = (JobRank(1), credits.peer());
+            let mut owed = 0;
+            // As much as the receiver owes without returning it.
+            loop {
+                peer.owe(1);
+                credits.note_owed(rank, &peer);
+                if credits.has_owing() {
+                    break;
+                }
+                owed += 1;
+            }
+            let cost = credits.cost(64 << 10);
+            assert!(
+                cost > 0 && credits.take(&peer, owed) && credits.take(&peer, cost),
+                "a window of {window}"
+            );
+        }
     }
 
     #[test]
