@@ -103,8 +103,7 @@ impl Conduit for Ofi {
     /// libfabric takes a fifth of a second, so a host without their devices does not.
     fn probe(&self, ranks: u32) -> Result<(), ConduitError> {
         let refused = |message| Err(ConduitError { message });
-        let wanted = config::get().get_or_default(&config::CONDUIT);
-        let named = wanted.trim().eq_ignore_ascii_case("ofi");
+        let named = config::names_conduit("ofi");
         if !named && !provider::has_device() {
             let by_name = "GASNET_CONDUIT=ofi selects a provider over sockets";
             return refused(format!(

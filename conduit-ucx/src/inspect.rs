@@ -14,8 +14,8 @@ fn open(settings: &Settings) -> Result<Opened, String> {
 /// Transports with remote DMA over a network, by the beginnings of their names.
 const REMOTE_DMA: [&str; 3] = ["rc_", "dc_", "ugni_"];
 
-/// Whether UCX can be used, and has remote DMA. The error is a message.
-pub fn probe() -> Result<bool, String> {
+/// Whether UCX, if it can be used, has remote DMA. The error is a message.
+pub fn has_remote_dma() -> Result<bool, String> {
     let worker = open(&Settings::read())?.worker;
     Ok(REMOTE_DMA.iter().any(|transport| worker.has_transport(transport)))
 }

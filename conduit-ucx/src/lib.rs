@@ -79,20 +79,25 @@ impl Conduit for Ucx {
     }
 
     /// Unless the user names this conduit, it is for HCAs: over sockets the udp conduit is faster.
+    /// If the user does, the start will tell whether UCX works.
     fn probe(&self, _: u32) -> Result<(), ConduitError> {
         let refused = |message| Err(ConduitError { message });
-        let wanted = config::get().get_or_default(&config::CONDUIT);
-        let is_named = wanted.trim().eq_ignore_ascii_case("ucx");
+        let is_named = config::names_conduit("ucx");
         let hcas = std::fs::read_dir("/sys/class/infiniband");
         if !is_named && !hcas.is_ok_and(|mut hcas| hcas.next().is_some()) {
             return refused(
                 "This host has no HCA for the ucx conduit. GASNET_CONDUIT=ucx selects its other transports.".into(),
             );
         }
-        match inspect::probe() {
+        let found = if is_named {
+            presets::library().map(|_| true)
+        } else {
+            inspect::has_remote_dma()
+        };
+        match found {
             Err(why) => refused(format!("The ucx conduit cannot be used: {why}.")),
-            Ok(has_remote_dma) if is_named || has_remote_dma => Ok(()),
-            Ok(_) => refused(
+            Ok(true) => Ok(()),
+            Ok(false) => refused(
                 "UCX has no transport with remote DMA on this host. GASNET_CONDUIT=ucx selects its others.".into(),
             ),
         }

@@ -320,6 +320,11 @@ pub fn get() -> &'static Config {
     installed.unwrap_or_else(|| DEFAULTS.get_or_init(|| Config::defaults(&[])))
 }
 
+/// Whether the user has named this conduit, instead of leaving the choice to the library.
+pub fn names_conduit(name: &str) -> bool {
+    get().get_or_default(&CONDUIT).trim().eq_ignore_ascii_case(name)
+}
+
 /// Whether the user wants no warnings of networks at start.
 pub fn is_quiet() -> bool {
     get().get_or_default(&QUIET)
