@@ -89,7 +89,7 @@ mod tests {
         atomics: false,
     };
 
-    /// What rank 0 gets of a rank 1 with this record and address.
+    /// Result at rank 0 beside a rank 1 with this record and address.
     fn beside(other: &BootRecord, address: &[u8]) -> Result<Names, String> {
         let all = [JobRank(0), JobRank(1)];
         let exchange = |mine: &[u8]| {

@@ -47,7 +47,7 @@ impl Network for Net {
                 // If that fails, the peer is gone, or it learns of the end from its node agent.
                 let _ = self.messages.send_header(link, peer, Kind::Bye, 0);
             }
-            // What waits behind other messages or for a connection.
+            // Messages may wait behind others, or for a connection.
             self.progress(LAST_ROUNDS);
         }
         link.peers.states.stop();

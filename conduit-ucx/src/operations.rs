@@ -12,7 +12,7 @@ use gasnet_conduit_util::pool::{self, Item};
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// What follows when a put has arrived.
+/// Sequel of a put that has arrived.
 pub enum AfterPut {
     /// The report of its remote completion.
     Report(Cookie),

@@ -26,7 +26,7 @@ impl Drop for Context {
     }
 }
 
-/// What a worker is opened for.
+/// Purpose of a worker.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs<'a> {
     /// Processes of the job, and of this host.
@@ -39,7 +39,8 @@ pub struct Needs<'a> {
     pub sharing: Sharing,
 }
 
-/// What a worker reports, from inside its calls. The methods make no calls of UCX.
+/// Receiver of the reports of a worker, which come from inside its calls. The methods make no calls
+/// of UCX.
 pub trait Events: Sync {
     /// A message has arrived.
     fn message(&self, message: Message<'_>) -> Retention;
@@ -60,7 +61,7 @@ pub struct Message<'a> {
     pub may_keep: bool,
 }
 
-/// What becomes of the data of a message.
+/// Fate of the data of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retention {
     /// They are not needed any more.
