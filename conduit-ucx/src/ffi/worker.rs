@@ -61,7 +61,7 @@ pub struct Message<'a> {
     pub may_keep: bool,
 }
 
-/// Fate of the data of a message.
+/// Use of the data of a message after its report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retention {
     /// They are not needed any more.
