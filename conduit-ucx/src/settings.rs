@@ -12,8 +12,11 @@ settings! {
         LIBRARY: Option<String> = text("GASNET_UCX_LIBRARY",
             "Library to open instead of libucp.so.0: a path, or a name that the loader searches. Without effect if \
              the process has a copy of UCX already, for example that of MPI.").ours();
-        MAX_MEDIUM: usize = size("GASNET_UCX_MAX_MEDIUM", "64K", 512, 1 << 20, "Largest payload of a Medium.").ours()
+        MAX_MEDIUM: usize = size("GASNET_UCX_MAX_MEDIUM", "64K", 512, 1 << 20, "Largest payload of a Medium.")
             => pub max_packet: usize = packet_bytes(max_packet);
+        AM_ORDERED_TLS: bool = flag("GASNET_UCX_AM_ORDERED_TLS", false,
+            "Send a Long's message beside its put. No Long here depends on the order of UCX's operations.")
+            .no_effect();
         WINDOW: usize = size("GASNET_UCX_WINDOW", "512K", 4 << 10, 60 << 20,
             "Most bytes of requests in flight to one peer, each counted as 1 KiB at least. A larger request counts as \
              half of it.")

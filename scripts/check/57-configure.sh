@@ -180,13 +180,15 @@ esac
 # A site's defaults for the launcher.
 in_tree "a site's defaults" site --with-ssh-cmd='rsh $x' --with-ssh-out-degree=7 --with-ssh-nodefile=hosts \
     --without-mpirun-cmd --with-ofi-spawner=pmi --with-ofi-provider=verbs:ofi_rxm --with-ofi-max-medium=8192 \
-    --with-ofi-num-completions=32 --with-ibv-spawner=ssh --with-ibv-ports=mlx5_0+mlx5_1:2 \
+    --with-ofi-num-completions=32 --with-ucx-spawner=mpi --with-ucx-max-medium=4096 \
+    --with-ibv-spawner=ssh --with-ibv-ports=mlx5_0+mlx5_1:2 \
     --with-ibv-max-medium=131072 --with-ibv-physmem-max=0.5 --without-ibv-fenced-puts --enable-ibv-multirail \
     --enable-ibv-physmem-probe --disable-ibv-srq --disable-ibv-xrc --disable-ibv-odp --disable-ibv-atomics
 has "a site's command" '^DEFAULT_SSH_CMD := rsh \$\$x$' site/config.mk
 has "a site's list of hosts" "^DEFAULT_SSH_NODEFILE := $WORK/site/hosts$" site/config.mk
 for value in OFI_SPAWNER:pmi OFI_PROVIDER_INCLUDE:verbs:ofi_rxm OFI_MAX_MEDIUM:8192 OFI_NUM_COMPLETIONS:32 \
-    IBV_SPAWNER:ssh IBV_PORTS:mlx5_0+mlx5_1:2 IBV_MAX_MEDIUM:131072 PHYSMEM_MAX:0.5 USE_FENCED_PUTS:0 \
+    UCX_SPAWNER:mpi UCX_MAX_MEDIUM:4096 IBV_SPAWNER:ssh IBV_PORTS:mlx5_0+mlx5_1:2 \
+    IBV_MAX_MEDIUM:131072 PHYSMEM_MAX:0.5 USE_FENCED_PUTS:0 \
     IBV_MAX_HCAS:2 PHYSMEM_PROBE:1 USE_SRQ:0 USE_XRC:0 USE_ODP:0 IBV_ATOMICS:0; do
     has "a site's default for a network" "^DEFAULT_${value%%:*} := ${value#*:}$" site/config.mk
 done
@@ -238,7 +240,7 @@ in_tree "the path of srun" launchers SRUN=/x/srun
 has "the path of srun" '^DEFAULT_PMIRUN_CMD := /x/srun -K0 -W60 %V -mblock -n %N %C$' launchers/config.mk
 in_tree "a command before a path" launchers SRUN=/x/srun --with-pmirun-cmd='aprun -n %N %C'
 has "a command before a path" '^DEFAULT_PMIRUN_CMD := aprun -n %N %C$' launchers/config.mk
-for medium in 512:512 960:960 1023:960 4032:4032 4096:4032 65408:32704 +4096:4096 +65408:65408; do
+for medium in 512:512 1023:960 4032:4032 65408:32704 +65408:65408; do
     in_tree "a largest Medium of ${medium%:*}" medium --with-gemini-max-medium="${medium%:*}"
     has "a largest Medium of ${medium%:*}" "^DEFAULT_GNI_MAX_MEDIUM := ${medium#*:}$" medium/config.mk
 done

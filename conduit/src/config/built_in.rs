@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 /// Variables that may have a site default, and its value.
-const DEFAULTS: [(&str, Option<&str>); 27] = [
+const DEFAULTS: [(&str, Option<&str>); 29] = [
     ("GASNET_SSH_CMD", option_env!("DEFAULT_SSH_CMD")),
     ("GASNET_SSH_OPTIONS", option_env!("DEFAULT_SSH_OPTIONS")),
     ("GASNET_SSH_NODEFILE", option_env!("DEFAULT_SSH_NODEFILE")),
@@ -28,6 +28,8 @@ const DEFAULTS: [(&str, Option<&str>); 27] = [
     ),
     ("GASNET_OFI_MAX_MEDIUM", option_env!("DEFAULT_OFI_MAX_MEDIUM")),
     ("GASNET_OFI_NUM_COMPLETIONS", option_env!("DEFAULT_OFI_NUM_COMPLETIONS")),
+    ("GASNET_UCX_SPAWNER", option_env!("DEFAULT_UCX_SPAWNER")),
+    ("GASNET_UCX_MAX_MEDIUM", option_env!("DEFAULT_UCX_MAX_MEDIUM")),
     ("GASNET_GNI_SPAWNER", option_env!("DEFAULT_GNI_SPAWNER")),
     ("GASNET_ELAN_SPAWNER", option_env!("DEFAULT_ELAN_SPAWNER")),
     ("GASNET_GNI_MAX_MEDIUM", option_env!("DEFAULT_GNI_MAX_MEDIUM")),
