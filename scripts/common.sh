@@ -58,6 +58,25 @@ library_name() {
 # Lower to upper case.
 upper() { printf %s "$1" | tr '[:lower:]-' '[:upper:]_'; }
 
+# Once for all templates: the conduits whose jobs can span several hosts, and the commands of sed
+# that are the same in each.
+SEVERAL_HOSTS=$("$ROOT/scripts/build/conduits.sh" --hosts)
+SAME_IN_ALL="s|@CC@|$(replacement "$CC")|g
+s|@CXX@|$(replacement "$CXX")|g
+s|@LDFLAGS@|$(replacement "${CONFIG_LDFLAGS:--O2}")|g
+s|@CONFIGURE_ARGS@|$(c_string "$CONFIGURE_ARGS")|g
+s|@OPT_CFLAGS@|$(replacement "$OPT_CFLAGS")|g
+s|@OPT_CXXFLAGS@|$(replacement "$OPT_CXXFLAGS")|g
+s|@DEBUG@|$DEBUG|g
+s|@DEBUG_DEFINES@|$DEBUG_DEFINES|g
+s|@FLAVOUR@|$FLAVOUR|g
+s|@SEGMENT@|$SEGMENT|g
+s|@SEGMENT_UC@|$(upper "$SEGMENT")|g
+s|@TOOLS_DEBUGFLAGS@|$TOOLS_DEBUGFLAGS|g
+s|@LIBRARY_VERSION@|$LIBRARY_VERSION|g
+s|@SOVERSION@|$SOVERSION|g
+s|@BUILD_ID@|libgasnet-$LIBRARY_VERSION-${B##*/}|g"
+
 # expand TEMPLATE CONDUIT MODE PREFIX: the template on standard output with every @NAME@ replaced.
 expand() {
     # With the development links in lib itself (LIBDIR_SO), the loader needs no run path.
@@ -71,7 +90,7 @@ expand() {
     _conduit_include_mak=" -I\$(GASNET_PREFIX)/include/$2-conduit"
     _about="$2, thread mode $3"
     # Whether jobs can span several hosts.
-    case " any tools $("$ROOT/scripts/build/conduits.sh" --hosts) " in *" $2 "*) _ssh=1 ;; *) _ssh=0 ;; esac
+    case " any tools $SEVERAL_HOSTS " in *" $2 "*) _ssh=1 ;; *) _ssh=0 ;; esac
     [ "$2" != any ] || { _mode_define='' _conduit_include='' _conduit_include_mak='' \
         _about="${CONDUITS:-any conduit}: chosen at start, every thread mode"; }
     _old_ifs=$IFS
@@ -79,31 +98,23 @@ expand() {
     # shellcheck disable=SC2086 # split at the dots
     set -- "$1" "$2" "$3" "$4" $VERSION
     IFS=$_old_ifs
-    sed -e "s|@PREFIX@|$(replacement "$4")|g" -e "s|@CONDUIT@|$2|g" -e "s|@CONDUIT_UC@|$(upper "$2")|g" \
+    sed -e "$SAME_IN_ALL" \
+        -e "s|@PREFIX@|$(replacement "$4")|g" -e "s|@CONDUIT@|$2|g" -e "s|@CONDUIT_UC@|$(upper "$2")|g" \
         -e "s|@LIBRARY@|$_library|g" -e "s|@MODE_DEFINE@|$_mode_define|g" \
         -e "s|@CONDUIT_INCLUDE@|$(replacement "$_conduit_include")|g" \
         -e "s|@CONDUIT_INCLUDE_MAK@|$_conduit_include_mak|g" \
         -e "s|@ABOUT@|$_about|g" -e "s|@MODE@|$3|g" -e "s|@MODE_UC@|$_mode_uc|g" -e "s|@THREAD_DEFINES@|$_threads|g" \
-        -e "s|@SPAWNER_SSH@|$_ssh|g" -e "s|@RPATH@|$_rpath|g" -e "s|@CC@|$(replacement "$CC")|g" \
-        -e "s|@CXX@|$(replacement "$CXX")|g" \
-        -e "s|@LDFLAGS@|$(replacement "${CONFIG_LDFLAGS:--O2}")|g" \
-        -e "s|@CONFIGURE_ARGS@|$(c_string "$CONFIGURE_ARGS")|g" \
-        -e "s|@OPT_CFLAGS@|$(replacement "$OPT_CFLAGS")|g" -e "s|@OPT_CXXFLAGS@|$(replacement "$OPT_CXXFLAGS")|g" \
-        -e "s|@DEBUG@|$DEBUG|g" -e "s|@DEBUG_DEFINES@|$DEBUG_DEFINES|g" -e "s|@FLAVOUR@|$FLAVOUR|g" \
-        -e "s|@SEGMENT@|$SEGMENT|g" -e "s|@SEGMENT_UC@|$(upper "$SEGMENT")|g" \
-        -e "s|@TOOLS_DEBUGFLAGS@|$TOOLS_DEBUGFLAGS|g" -e "s|@TOOLS_THREADFLAGS@|$_flags|g" \
+        -e "s|@SPAWNER_SSH@|$_ssh|g" -e "s|@RPATH@|$_rpath|g" -e "s|@TOOLS_THREADFLAGS@|$_flags|g" \
         -e "s|@TOOLS_THREAD_WORD@|$_word|g" \
         -e "s|@VERSION@|$VERSION|g" -e "s|@VERSION_MAJOR@|$5|g" -e "s|@VERSION_MINOR@|$6|g" \
         -e "s|@VERSION_PATCH@|$7|g" \
-        -e "s|@LIBRARY_VERSION@|$LIBRARY_VERSION|g" -e "s|@SOVERSION@|$SOVERSION|g" \
-        -e "s|@BUILD_ID@|libgasnet-$LIBRARY_VERSION-${B##*/}|g" \
         -e 's/[[:space:]]*$//' "$1"
 }
 
 # replace FILE: standard input becomes FILE, unless it already has that content (so that make sees
 # no change).
 replace() {
-    mkdir -p "$(dirname -- "$1")"
+    [ -d "${1%/*}" ] || mkdir -p "$(dirname -- "$1")"
     cat >"$1.new.$$"
     if cmp -s "$1.new.$$" "$1"; then rm -f "$1.new.$$"; else mv -f "$1.new.$$" "$1"; fi
 }
