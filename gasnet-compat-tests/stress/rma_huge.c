@@ -1,5 +1,5 @@
 // Puts and gets of 0 bytes and of more than 4 GiB.
-// NP: 1 2
+// NP: 2
 // SEGMENTS: fast large
 // MODES: par seq
 // TIMEOUT: 180

@@ -129,8 +129,15 @@ class Program(pytest.Item):
             self.user_properties.append(("cores", "64"))
 
     def counts(self):
-        """Rank counts."""
-        return [1] if self.mode.startswith("tools-") else counts(self.config.option, self.found)
+        """Rank counts. A slice has two of them in the less important configurations."""
+        if self.mode.startswith("tools-"):
+            return [1]
+        every, seed = counts(self.config.option, self.found), self.config.option.slice
+        if not seed or len(every) < 3 or matrix.is_first(self.configuration, self.found):
+            return every
+        with_network = [count for count in every if count > max(self.configuration.size, 1)]
+        chosen = with_network if len(with_network) > 1 else every
+        return sorted(sorted(chosen, key=lambda count: matrix.number(f"{seed}/{self.nodeid} {count}"))[:2])
 
     def runtest(self):
         """Compiles, and runs with every count."""

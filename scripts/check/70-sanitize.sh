@@ -2,14 +2,14 @@
 # Where a nightly toolchain is at hand the Rust core is instrumented too; otherwise only the clients
 # are, and ThreadSanitizer, which would not see the core's locks, is a skip.
 # Families with a script are left out: a sanitizer changes how a process ends.
-# A quick check takes two ranks and a part of the programs, without valgrind, which is slow and
-# never gets the stress programs. Suppressions, each with its reason: scripts/check/*.supp.
+# Valgrind is slow and never gets the stress programs. Suppressions, each with its reason:
+# scripts/check/*.supp.
 . "$(dirname -- "$0")/lib.sh"
+in_check_all sanitize
 scratch
 cp "$ROOT"/scripts/check/*.supp "$WORK"
 basic="objects cxx am rma event coll segment atomic vis mk"
-np="1 2 4" families=$(families) seed=''
-if [ "$SCOPE" != all ]; then np=2 seed=$SEED families=$basic; fi
+families=$(families)
 
 nightly=
 if cargo +nightly --version >/dev/null 2>&1; then nightly=nightly; fi
@@ -30,8 +30,8 @@ instrument() {
 programs() {
     # shellcheck disable=SC2086 # several families
     tests $families --lines="$1: " --library release="$2" --configurations release:smp:0 --modes par \
-        --few-ranks "$np" --env "$3" "--flags=$4" --timeout-factor "$5" --leave-out "$skip" "--wrapper=${6:-}" \
-        --sample "$seed" -n "$(nproc)" || failures=1
+        --few-ranks "1 2 4" --env "$3" "--flags=$4" --timeout-factor "$5" --leave-out "$skip" "--wrapper=${6:-}" \
+        -n "$(nproc)" || failures=1
 }
 
 # gcc warns of every fence, which ThreadSanitizer does not understand: hence -Wno-tsan for the
@@ -60,7 +60,6 @@ else
     programs asan "$STAGE_RELEASE" "ASAN_OPTIONS=$asan_options" "-fsanitize=address $ubsan" 4
     skip "tsan: no nightly toolchain to instrument the core with"
 fi
-in_check_all valgrind
 if command -v valgrind >/dev/null 2>&1; then
     families=$basic
     programs valgrind "$STAGE_RELEASE" "" "" 20 \
