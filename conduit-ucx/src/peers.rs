@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 #[derive(Default)]
 struct Unflushed {
     puts: Vec<AfterPut>,
+    /// No puts, in memory of earlier ones.
+    spare: Vec<AfterPut>,
     /// A flush is under way, or will be started by a poll.
     is_awaited: bool,
 }
@@ -116,12 +118,17 @@ impl Peers {
 
     /// The puts that a flush which is started now will complete.
     pub fn take_unflushed(&self, rank: JobRank) -> Vec<AfterPut> {
-        std::mem::take(&mut lock(&self.of(rank).unflushed).puts)
+        let mut unflushed = lock(&self.of(rank).unflushed);
+        let spare = std::mem::take(&mut unflushed.spare);
+        std::mem::replace(&mut unflushed.puts, spare)
     }
 
-    /// A flush is complete. Puts that came after its start need another one.
-    pub fn note_flushed(&self, rank: JobRank) {
+    /// A flush is complete, and its puts, which `taken` had, are reported. Puts that came after its
+    /// start need another one.
+    pub fn note_flushed(&self, rank: JobRank, taken: Vec<AfterPut>) {
+        debug_assert!(taken.is_empty());
         let mut unflushed = lock(&self.of(rank).unflushed);
+        unflushed.spare = taken;
         unflushed.is_awaited = !unflushed.puts.is_empty();
         if unflushed.is_awaited {
             self.to_flush.push(rank);
@@ -152,10 +159,10 @@ mod tests {
         assert_eq!(take(), [1, 2]);
         put(3);
         assert!(peers.to_flush.is_empty(), "one flush at a time");
-        peers.note_flushed(rank);
+        peers.note_flushed(rank, Vec::new());
         assert_eq!(peers.to_flush.pop(), Some(rank));
         assert_eq!(take(), [3]);
-        peers.note_flushed(rank);
+        peers.note_flushed(rank, Vec::new());
         assert!(peers.to_flush.is_empty());
         put(4);
         assert_eq!(peers.to_flush.pop(), Some(rank));

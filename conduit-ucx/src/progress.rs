@@ -85,9 +85,10 @@ impl Net {
                 self.link().peers.await_put(peer, after);
                 1
             }
-            Kind::Flush(puts) => {
-                self.link().peers.note_flushed(peer);
-                puts.into_iter().map(|put| self.arrived(put, upcalls)).sum()
+            Kind::Flush(mut puts) => {
+                let delivered = puts.drain(..).map(|put| self.arrived(put, upcalls)).sum();
+                self.link().peers.note_flushed(peer, puts);
+                delivered
             }
             Kind::Get | Kind::Atomic { .. } => {
                 upcalls.done(cookie, Part::Both);

@@ -8,15 +8,24 @@ use crate::peers::Peers;
 use crate::wire::{Header, Kind};
 use gasnet_conduit::{Class, JobRank};
 use gasnet_conduit_util::aligned_copy::AlignedCopy;
+use gasnet_conduit_util::mapped::Mapped;
 use gasnet_conduit_util::pending_queue::PendingQueue;
+use gasnet_conduit_util::pool::{Item, Pool};
 
 /// Larger packets stay in UCX's memory where it allows that; smaller ones are copied, because its
 /// buffers have this size.
 const COPIED: usize = 4096;
+/// Most buffers for copies. Others come from the heap.
+const BUFFERS: usize = 1024;
+
+/// A buffer for a copy.
+pub type Buffer = Item<(), Mapped>;
 
 /// The bytes of a packet that waits.
 pub enum Body {
-    /// A copy.
+    /// A copy of this length.
+    Buffered(Buffer, usize),
+    /// A copy on the heap.
     Copy(AlignedCopy),
     /// In UCX's memory, at any alignment.
     Kept(KeptMessage),
@@ -33,6 +42,7 @@ pub struct Arrivals {
     max_packet: usize,
     requests: PendingQueue<Packet>,
     replies: PendingQueue<Packet>,
+    buffers: Pool<(), Mapped>,
 }
 
 impl Arrivals {
@@ -42,6 +52,7 @@ impl Arrivals {
             max_packet,
             requests: PendingQueue::default(),
             replies: PendingQueue::default(),
+            buffers: Pool::new(COPIED, BUFFERS),
         }
     }
 
@@ -55,6 +66,26 @@ impl Arrivals {
         match class {
             Class::Request => &self.requests,
             Class::Reply => &self.replies,
+        }
+    }
+
+    /// A free buffer, if there may be one.
+    fn buffer(&self) -> Option<Buffer> {
+        const MORE: usize = 32;
+        self.buffers.take().or_else(|| {
+            self.buffers.grow(MORE, Mapped::new, |_| ()).ok()?;
+            self.buffers.take()
+        })
+    }
+
+    fn copy(&self, data: &[u8]) -> Body {
+        let buffer = if data.len() <= COPIED { self.buffer() } else { None };
+        match buffer {
+            Some(mut buffer) => {
+                buffer.bytes(data.len()).copy_from_slice(data);
+                Body::Buffered(buffer, data.len())
+            }
+            None => Body::Copy(AlignedCopy::new(data)),
         }
     }
 
@@ -89,7 +120,7 @@ impl Arrivals {
         let (body, retention) = if message.may_keep && data.len() > COPIED {
             (Body::Kept(KeptMessage::new(data)), Retention::Kept)
         } else {
-            (Body::Copy(AlignedCopy::new(data)), Retention::Released)
+            (self.copy(data), Retention::Released)
         };
         self.of(class).push(Packet { source, body });
         retention

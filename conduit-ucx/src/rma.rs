@@ -93,13 +93,15 @@ impl OneSided {
     /// Starts flushes of the peers that have puts to complete, except those for which there is no
     /// operation now.
     pub fn flush(&self, turn: &Turn<'_>) {
-        let link = &self.link;
-        for peer in link.peers.to_flush.take_all() {
-            let (Some(endpoint), Some(held)) = (link.peers.endpoint(peer), self.operations.take()) else {
-                link.peers.to_flush.push(peer);
-                continue;
+        let peers = &self.link.peers;
+        for _ in 0..peers.to_flush.len() {
+            let Some(peer) = peers.to_flush.pop() else {
+                break;
             };
-            self.flush_peer(turn, peer, endpoint, held);
+            match (peers.endpoint(peer), self.operations.take()) {
+                (Some(endpoint), Some(held)) => self.flush_peer(turn, peer, endpoint, held),
+                _ => peers.to_flush.push(peer),
+            }
         }
     }
 

@@ -18,6 +18,10 @@ impl Link {
                 break;
             };
             match body {
+                Body::Buffered(mut buffer, bytes) => {
+                    self.upcall(source, class, buffer.bytes(bytes), upcalls);
+                    buffer.release();
+                }
                 Body::Copy(mut copy) => self.upcall(source, class, copy.bytes(), upcalls),
                 Body::Kept(mut message) => {
                     let bytes = message.bytes();
