@@ -1,5 +1,6 @@
 //! Registered memory and keys.
 
+pub mod refused;
 mod segments;
 
 use crate::ffi::{Region, RemoteKey};

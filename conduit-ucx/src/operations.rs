@@ -28,8 +28,8 @@ pub enum Kind {
     Packet(Class),
     /// A put from the client's memory. The completion of its source is reported.
     Put(AfterPut),
-    /// A put from the operation's own bytes.
-    BouncedPut,
+    /// A put from a copy: the operation's own bytes, or these.
+    CopiedPut(#[expect(dead_code, reason = "UCX reads them")] Vec<u8>),
     /// The flush of puts, after which this follows.
     Flush(Vec<AfterPut>),
     /// A get.
@@ -51,7 +51,7 @@ impl Kind {
             Self::Idle => "an operation",
             Self::Packet(Class::Request) => "sending a request",
             Self::Packet(Class::Reply) => "sending a reply",
-            Self::Put(_) | Self::BouncedPut => "a put",
+            Self::Put(_) | Self::CopiedPut(_) => "a put",
             Self::Flush(_) => "flushing puts",
             Self::Get => "a get",
             Self::Atomic { .. } => "an atomic",

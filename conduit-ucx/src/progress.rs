@@ -79,7 +79,7 @@ impl Net {
         }
         held.release();
         match kind {
-            Kind::Idle | Kind::Packet(_) | Kind::BouncedPut => 0,
+            Kind::Idle | Kind::Packet(_) | Kind::CopiedPut(_) => 0,
             Kind::Put(after) => {
                 upcalls.done(cookie, Part::Source);
                 self.link().peers.await_put(peer, after);

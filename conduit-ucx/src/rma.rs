@@ -2,12 +2,15 @@
 //!
 //! The completion of a put by UCX is that of its source. A flush of its peer, which polls start,
 //! one at a time for each peer, completes all puts that were started before. A put whose source is
-//! not free at return is flushed after it is, so that both are reported in order.
+//! not free at return is flushed after it is, so that both are reported in order. UCX asks for
+//! write access to the source of a large put, which constants do not have: they are copied.
 
-use crate::ffi::{Endpoint, Source, Started, Target, Turn};
+use crate::ffi::{Endpoint, Source, Started, Status, Target, Turn};
 use crate::link::Link;
+use crate::memory::refused::Refused;
 use crate::memory::Segments;
 use crate::operations::{AfterPut, Kind, OwnedOperation, Pool, Reaped};
+
 use gasnet_conduit::{Busy, Cookie, Get, JobRank, LocalCompletion, Put, RemoteMemory, Rma, SourceUse};
 use std::sync::Arc;
 
@@ -29,6 +32,8 @@ pub struct OneSided {
     operations: Pool,
     /// Operations with bytes of their own.
     pub bounces: Pool,
+    /// Memory that is put as a copy.
+    refused: Refused,
 }
 
 impl OneSided {
@@ -40,6 +45,7 @@ impl OneSided {
             has_atomics,
             operations: Pool::new(0, OPERATIONS, reaped),
             bounces: Pool::new(BOUNCE, BOUNCES, reaped),
+            refused: Refused::default(),
         }
     }
 
@@ -74,20 +80,35 @@ impl OneSided {
     }
 
     /// Starts an operation with a peer, whose call is `start`. Returns it if it is complete
-    /// already.
-    pub fn begin(
+    /// already. One whose call failed comes back with the reason.
+    fn try_begin(
         &self,
         mut held: OwnedOperation,
         (kind, cookie): (Kind, Cookie),
         remote: &RemoteMemory,
         start: impl FnOnce(&Turn<'_>, Target<'_>, &OwnedOperation) -> Started,
-    ) -> Result<Option<OwnedOperation>, Busy> {
+    ) -> Result<Option<OwnedOperation>, Option<(OwnedOperation, Status)>> {
         (held.kind, held.cookie, held.peer) = (kind, cookie, remote.peer);
         let Ok(started) = self.with_target(remote, |turn, target| start(turn, target, &held)) else {
             held.release();
-            return Err(Busy);
+            return Err(None);
         };
-        held.started(started).map_err(|(held, why)| self.link.failed(held, why))
+        held.started(started).map_err(Some)
+    }
+
+    /// The same. A failure loses the peer.
+    pub fn begin(
+        &self,
+        held: OwnedOperation,
+        what: (Kind, Cookie),
+        remote: &RemoteMemory,
+        start: impl FnOnce(&Turn<'_>, Target<'_>, &OwnedOperation) -> Started,
+    ) -> Result<Option<OwnedOperation>, Busy> {
+        self.try_begin(held, what, remote, start)
+            .map_err(|failed| match failed {
+                Some((held, why)) => self.link.failed(held, why),
+                None => Busy,
+            })
     }
 
     /// Starts flushes of the peers that have puts to complete, except those for which there is no
@@ -120,52 +141,104 @@ impl OneSided {
 impl OneSided {
     /// Starts a put, after whose arrival `after` follows.
     pub fn begin_put(&self, put: &Put, after: AfterPut) -> Result<LocalCompletion, Busy> {
-        let is_copied = put.source == SourceUse::Now && put.bytes <= BOUNCE;
-        let pool = if is_copied { &self.bounces } else { &self.operations };
-        let Some(mut held) = pool.take() else {
-            after.release();
-            return Err(Busy);
-        };
-        let mut source = Source {
+        let source = Source {
             address: put.from.address,
             bytes: put.bytes,
         };
-        if is_copied {
-            let room = held.bytes(put.bytes);
-            // SAFETY: the runtime keeps the source readable until local completion.
-            unsafe {
-                room.as_mut_ptr()
-                    .copy_from_nonoverlapping(put.from.address as *const u8, put.bytes);
-            };
-            source.address = held.address();
+        if put.source == SourceUse::Now && put.bytes <= BOUNCE {
+            return self.put_bounced(put, source, after);
         }
-        let (kind, after) = if is_copied {
-            (Kind::BouncedPut, Some(after))
-        } else {
-            (Kind::Put(after), None)
-        };
-        let begun = self.begin(held, (kind, put.cookie), &put.to, |turn, target, held| {
-            // SAFETY: the operation's own bytes, or those that the runtime keeps until completion.
-            unsafe { turn.put::<OwnedOperation>(target, source, held.context()) }
-        });
-        let Ok(mut done) = begun else {
-            if let Some(after) = after {
-                after.release();
-            }
+        if self.refused.has(source) {
+            return self.put_copy(put, source, after);
+        }
+        let Some(held) = self.operations.take() else {
+            after.release();
             return Err(Busy);
         };
-        // Whatever follows a put whose source is in use still is with its operation.
-        let after = after.or_else(|| done.as_mut().and_then(OwnedOperation::take_after));
+        let begun = self.try_begin(held, (Kind::Put(after), put.cookie), &put.to, |turn, target, held| {
+            // SAFETY: the runtime keeps the source readable and unchanged until completion.
+            unsafe { turn.put::<OwnedOperation>(target, source, held.context()) }
+        });
+        match begun {
+            Ok(None) => Ok(LocalCompletion::Later),
+            Ok(Some(mut done)) => {
+                if let Some(after) = done.take_after() {
+                    self.link.peers.await_put(put.to.peer, after);
+                }
+                done.release();
+                Ok(LocalCompletion::AtReturn)
+            }
+            Err(None) => Err(Busy),
+            Err(Some((mut held, why))) => match held.take_after() {
+                Some(after) => {
+                    held.release();
+                    self.refused.note(source);
+                    self.put_copy(put, source, after)
+                }
+                None => Err(self.link.failed(held, why)),
+            },
+        }
+    }
+
+    /// Puts a copy in an operation's own bytes.
+    fn put_bounced(&self, put: &Put, source: Source, after: AfterPut) -> Result<LocalCompletion, Busy> {
+        let Some(mut held) = self.bounces.take() else {
+            after.release();
+            return Err(Busy);
+        };
+        let room = held.bytes(source.bytes);
+        // SAFETY: the runtime keeps the source readable until local completion.
+        unsafe {
+            room.as_mut_ptr()
+                .copy_from_nonoverlapping(source.address as *const u8, source.bytes);
+        };
+        let copy = Source {
+            address: held.address(),
+            ..source
+        };
+        self.put_from_copy(put, (held, copy, Vec::new()), after)
+    }
+
+    /// Puts a copy on the heap, which UCX can register.
+    #[cold]
+    fn put_copy(&self, put: &Put, source: Source, after: AfterPut) -> Result<LocalCompletion, Busy> {
+        let Some(held) = self.operations.take() else {
+            after.release();
+            return Err(Busy);
+        };
+        // SAFETY: as above.
+        let bytes = unsafe { std::slice::from_raw_parts(source.address as *const u8, source.bytes) }.to_vec();
+        let copy = Source {
+            address: bytes.as_ptr() as usize,
+            ..source
+        };
+        self.put_from_copy(put, (held, copy, bytes), after)
+    }
+
+    fn put_from_copy(
+        &self,
+        put: &Put,
+        (held, copy, bytes): (OwnedOperation, Source, Vec<u8>),
+        after: AfterPut,
+    ) -> Result<LocalCompletion, Busy> {
+        let begun = self.begin(
+            held,
+            (Kind::CopiedPut(bytes), put.cookie),
+            &put.to,
+            |turn, target, held| {
+                // SAFETY: of the operation until its completion.
+                unsafe { turn.put::<OwnedOperation>(target, copy, held.context()) }
+            },
+        );
+        let Ok(done) = begun else {
+            after.release();
+            return Err(Busy);
+        };
         if let Some(done) = done {
             done.release();
         }
-        Ok(match after {
-            Some(after) => {
-                self.link.peers.await_put(put.to.peer, after);
-                LocalCompletion::AtReturn
-            }
-            None => LocalCompletion::Later,
-        })
+        self.link.peers.await_put(put.to.peer, after);
+        Ok(LocalCompletion::AtReturn)
     }
 }
 
