@@ -1,5 +1,6 @@
 // NUMA: the segment of a rank whose cores are of one node is asked for from there, whole and no
-// other; that of other ranks is not.
+// other; that of other ranks is not. Not over ucx: UCX needs all of libnuma.
+// CONDUITS: smp ibv gni elan ofi udp sock loop any
 // NP: 1 2 3 4
 // SEGMENTS: fast large
 // DEVICES: yes
