@@ -24,6 +24,8 @@ struct Unflushed {
 struct Peer {
     /// Its endpoint ([`Endpoint::number`]), from the first contact on.
     endpoint: AtomicUsize,
+    /// Its endpoint is connected: what is started leaves without a poll of this process.
+    is_ready: AtomicBool,
     /// It has sent something, so it has an endpoint to this process.
     has_sent: AtomicBool,
     credits: PeerCredits,
@@ -45,6 +47,7 @@ impl Peers {
     pub fn new(ranks: u32, limits: Credits) -> Self {
         let peer = || Peer {
             endpoint: AtomicUsize::new(0),
+            is_ready: AtomicBool::new(false),
             has_sent: AtomicBool::new(false),
             credits: limits.peer(),
             unflushed: Mutex::default(),
@@ -73,9 +76,18 @@ impl Peers {
         unsafe { Endpoint::of(self.of(rank).endpoint.load(Ordering::Acquire)) }
     }
 
-    /// Notes the endpoint of a peer.
+    /// Notes the endpoint of a peer. It is connected when a flush, which a poll starts, is
+    /// complete.
     pub fn contact(&self, rank: JobRank, endpoint: Endpoint) {
         self.of(rank).endpoint.store(endpoint.number(), Ordering::Release);
+        lock(&self.of(rank).unflushed).is_awaited = true;
+        self.to_flush.push(rank);
+    }
+
+    /// Whether the endpoint of a peer is connected.
+    #[inline]
+    pub fn is_ready(&self, rank: JobRank) -> bool {
+        self.of(rank).is_ready.load(Ordering::Acquire)
     }
 
     /// Notes that a peer has sent something.
@@ -124,11 +136,12 @@ impl Peers {
     }
 
     /// A flush is complete, and its puts, which `taken` had, are reported. Puts that came after its
-    /// start need another one.
+    /// start need another one. The first one of a peer shows that it is connected.
     pub fn note_flushed(&self, rank: JobRank, taken: Vec<AfterPut>) {
         debug_assert!(taken.is_empty());
         let mut unflushed = lock(&self.of(rank).unflushed);
         unflushed.spare = taken;
+        self.of(rank).is_ready.store(true, Ordering::Release);
         unflushed.is_awaited = !unflushed.puts.is_empty();
         if unflushed.is_awaited {
             self.to_flush.push(rank);

@@ -107,7 +107,13 @@ pub fn post(link: &Link, mut held: OwnedOperation, kind: Kind, bytes: usize) -> 
     let (context, peer) = (held.context(), held.peer);
     let (header, packet) = held.bytes(HEADER + bytes).split_at_mut(HEADER);
     let turn = link.worker.turn();
-    let Ok(endpoint) = link.endpoint(&turn, peer) else {
+    // The last message of a process waits for nothing.
+    let endpoint = if kind == Kind::Bye {
+        link.contacted(&turn, peer)
+    } else {
+        link.endpoint(&turn, peer)
+    };
+    let Ok(endpoint) = endpoint else {
         held.release();
         return Err(Busy);
     };
