@@ -4,6 +4,7 @@ import os
 
 import pytest
 from bed import blocks
+from kinds import BY_ADDRESS
 
 
 def fails(bed, env, *says, command=(), **options):
@@ -90,7 +91,7 @@ def test_masterip_that_nobody_reaches(bed, value):
     fails(bed, {"GASNET_MASTERIP": value}, value, "GASNET_MASTERIP")
 
 
-@pytest.mark.hosts("three")
+@pytest.mark.hosts("three", conduits=BY_ADDRESS)
 def test_addresses_of_both_versions(bed):
     servers = {"GASNET_SSH_SERVERS": "fd77::2 10.77.0.3"}
     fails(bed, servers, "GASNET_WORKERIP", command=bed.launch(4))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from bed import Wrong, blocks
-from kinds import ALL
+from kinds import ALL, BY_ADDRESS
 
 ODD = [
     "",
@@ -315,7 +315,7 @@ def test_ssh_masterip(bed):
 
 
 @pytest.mark.parametrize("network, expected", (("10.78.0.0", "eth1"), ("fd78::", "eth1"), ("10.77.0.0", "eth0")))
-@pytest.mark.hosts("two-networks")
+@pytest.mark.hosts("two-networks", conduits=BY_ADDRESS)
 def test_ssh_workerip_chooses_the_network(bed, network, expected):
     def received():
         with open(f"/proc/{bed.hosts.hosts[2].pid}/net/dev", encoding="ascii") as file:

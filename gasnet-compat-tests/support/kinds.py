@@ -32,8 +32,10 @@ KINDS = {
     "routed": {"count": 2, "routed": True, "ipv6": False},
     "routed-ipv6": {"count": 2, "routed": True, "ipv4": False},
 }
-NETWORKED = ("udp", "ofi", "any", "ibv", "gni", "elan")
-ALL = ("udp", "ofi", "any", "smp", "ibv", "gni", "elan")
+NETWORKED = ("udp", "ofi", "any", "ucx", "ibv", "gni", "elan")
+ALL = ("udp", "ofi", "any", "ucx", "smp", "ibv", "gni", "elan")
+# Those whose addresses GASNet chooses.
+BY_ADDRESS = tuple(conduit for conduit in NETWORKED if conduit != "ucx")
 # The emulators join the processes of one host.
 ONE_HOST = ("ibv", "gni", "elan")
 QUICK = pytest.mark.hosts(quick=True)
@@ -97,7 +99,7 @@ def is_chosen(config, item):
         return False
     first = program is found[0] or program.conduit == "smp"
     # Not of every conduit with a network.
-    own = conduits not in (NETWORKED, ALL) and program is next(p for p in found if p.conduit == program.conduit)
+    own = conduits not in (NETWORKED, ALL, BY_ADDRESS) and program is next(p for p in found if p.conduit == program.conduit)
     if config.option.every:
         return True
     if config.option.slice:
