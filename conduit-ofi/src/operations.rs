@@ -283,7 +283,7 @@ impl Chunk {
         if let Some(endpoint) = endpoint {
             let access = bits::SEND | bits::RECV | bits::READ | bits::WRITE;
             // SAFETY: mapped, and unmapped after the region is closed.
-            chunk.region = Some(unsafe { endpoint.register(chunk.memory.address(), bytes, access)? });
+            chunk.region = Some(unsafe { endpoint.register_lasting(chunk.memory.address(), bytes, access)? });
         }
         Ok(chunk)
     }

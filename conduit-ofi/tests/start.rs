@@ -56,6 +56,22 @@ fn operations_shorter_than_a_packet_are_refused() {
     );
 }
 
+/// efa-direct comes first in the list, under the name of efa. The strict provider ends the process
+/// that opens it.
+#[test]
+fn the_record_with_all_abilities_is_opened() {
+    let network = start_alone(&*over_strict_provider("twin=1 no=wait_fd;tcp;ofi_rxm")).unwrap();
+    assert!(network.abilities().rma.is_some() && network.abilities().atomics.is_some());
+}
+
+#[test]
+fn providers_below_the_oldest_interface_are_not_found() {
+    let why = start_alone(&*over_strict_provider("interface=16;tcp;ofi_rxm"))
+        .err()
+        .unwrap();
+    assert!(why.contains("libfabric has no provider"), "{why}");
+}
+
 #[test]
 fn an_address_that_is_refused_is_named() {
     let why = start_alone(&*over_strict_provider("refuse=insert@1;tcp;ofi_rxm"))

@@ -56,6 +56,11 @@ plans! {
     eagain_90: "eagain=90", every_size largest_both_ways many_at_once notified_from_send_buffers;
     late: "late=50", many_threads many_at_once notified_after_data atomics_lose_nothing;
     late_single: "late=90 no=multi_recv demand=context2", every_size many_at_once reserved_packets_arrive;
+    unordered: "unordered=50", many_threads every_put_and_get many_at_once source_is_free before_packets
+        notified_after_data notified_from_send_buffers notified_many_at_once stop_with_traffic;
+    unordered_by_message: "unordered=50 no=remote_cq_data max_msg=70000", notified_after_data notified_many_at_once;
+    first_call: "first_call=20", first_contact many_threads;
+    registrations_wait: "reg_eagain=70 demand=mr_local,mr_endpoint", every_put_and_get source_is_free;
     everything: "no=multi_recv demand=mr_local,mr_raw,mr_virt_addr,mr_allocated,mr_prov_key,mr_endpoint,context2,\
         thread_domain inject=0 max_msg=70000 tx=5 rx=5 eagain=30 late=50",
         every_size many_threads many_at_once notified_from_send_buffers atomics_lose_nothing;
@@ -364,8 +369,8 @@ impl Deed {
     }
 }
 
-/// A fault ends in one report at each rank that it concerns, with all these texts.
-fn is_reported(plan: &'static str, deed: Deed, texts: &[&str]) {
+/// A fault ends in one report at each rank that it concerns, with all these texts. Returns them.
+fn is_reported(plan: &'static str, deed: Deed, texts: &[&str]) -> Vec<String> {
     const BYTES: usize = 100_000;
     let job = Job::start(&|| over_strict_provider(plan), 2);
     let memory = vec![0_u64; BYTES / 8];
@@ -396,6 +401,7 @@ fn is_reported(plan: &'static str, deed: Deed, texts: &[&str]) {
     {
         assert!(loss.contains(text), "{plan}, {deed:?}: '{loss}' lacks '{text}'");
     }
+    losses
 }
 
 #[test]
@@ -477,6 +483,49 @@ fn faults_are_reported() {
     );
     let posting = ["network: ", "fi_recvmsg: Input/output error"];
     is_reported("no=multi_recv refuse=receive@65;tcp;ofi_rxm", large, &posting);
+}
+
+/// Each provider's errors, with the texts of libfabric and of the provider.
+#[test]
+fn errors_of_every_provider_are_reported() {
+    const TEXT: &str = " (as the plan wanted)";
+    let errors = [
+        ("cxi", &["No route to host", "Transport endpoint is not connected"][..]),
+        (
+            "efa",
+            &[
+                "Software caused connection abort",
+                "Transport endpoint is not connected",
+            ],
+        ),
+        (
+            "psm3",
+            &["Connection timed out", "Network is unreachable", "Input/output error"],
+        ),
+        ("verbs-rxm", &["Input/output error", "Operation canceled"]),
+        (
+            "tcp",
+            &["Operation canceled", "Connection reset by peer", "Broken pipe"],
+        ),
+        ("udp-rxd", &["Connection refused"]),
+    ];
+    for (profile, texts) in errors {
+        let provider = profile.replace("-rxm", ";ofi_rxm").replace("udp-rxd", "udp;ofi_rxd");
+        for (seed, text) in texts.iter().enumerate() {
+            for (kind, deed, what) in [
+                ("send", Deed::Send(5000), "sending a request"),
+                ("put", Deed::Put(100), "a put"),
+                ("get", Deed::Get(100), "a get"),
+            ] {
+                let plan = format!("profile={profile} fail={kind}@1 seed={seed};{provider}").leak();
+                // tcp and rxd have no number of their own for some errors.
+                let has_text = !["Operation canceled", "Connection refused"].contains(text) || profile == "verbs-rxm";
+                let failed = format!("{what} failed: {text}{}", if has_text { TEXT } else { "" });
+                let losses = is_reported(plan, deed, &["rank 1: "]);
+                assert!(losses.iter().all(|loss| loss.ends_with(&failed)), "{plan}: {losses:?}");
+            }
+        }
+    }
 }
 
 /// Whether a rank that sleeps is woken by a message. None if its network does not offer that.

@@ -10,6 +10,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::os::fd::RawFd;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One completion, with the context of its operation.
 pub type Completion = abi::fi_cq_data_entry;
@@ -301,6 +302,15 @@ impl Endpoint {
         self.with_key(|key| self.register_as(base, bytes, access, key))
     }
 
+    /// The same for a region that outlives operations: waits if the provider has no room now.
+    ///
+    /// # Safety
+    /// As for [`Endpoint::register`].
+    pub unsafe fn register_lasting(&self, base: usize, bytes: usize, access: u64) -> Result<Region, Errno> {
+        // SAFETY: by contract.
+        insist(|| unsafe { self.register(base, bytes, access) })
+    }
+
     /// The same for the memory of a device, with a dmabuf that exports it if there is one.
     ///
     /// # Safety
@@ -312,7 +322,7 @@ impl Endpoint {
         dmabuf: Option<&Dmabuf>,
         access: u64,
     ) -> Result<Region, Errno> {
-        self.with_key(|key| {
+        let register = |key| {
             let _call = self.calls.enter();
             let request = hmem::Request {
                 memory,
@@ -324,7 +334,8 @@ impl Endpoint {
             // SAFETY: by contract.
             let region = unsafe { hmem::register(self.domain.as_ptr(), request) }?;
             Ok(Region::new(region, self.calls.clone()))
-        })
+        };
+        insist(|| self.with_key(register))
     }
 
     /// A region that `register` makes with the key it gets, bound if the provider wants that.
@@ -531,6 +542,20 @@ impl Endpoint {
         let mut queue = self.cq.fid();
         call!(self.fabric, ops.trywait(&raw mut queue, 1)) == 0
     }
+}
+
+/// The result of a registration, after more tries while the provider has no room. The command queue
+/// of cxi may be full for a moment (libfabric@v2.6.0:prov/cxi/src/cxip_pte.c).
+fn insist(attempt: impl Fn() -> Result<Region, Errno>) -> Result<Region, Errno> {
+    /// Tries, a millisecond apart.
+    const TRIES: u32 = 1000;
+    for _ in 1..TRIES {
+        match attempt() {
+            Err(Errno::AGAIN) => std::thread::sleep(Duration::from_millis(1)),
+            result => return result,
+        }
+    }
+    attempt()
 }
 
 /// Makes a call with the message of a put or get, which refers to two vectors.

@@ -48,9 +48,11 @@ impl Endpoint {
         let entry = &room.entry;
         let errno = Errno(entry.err);
         let mut buffer = [0_u8; 256];
+        // Zero names no error of the provider (rxd, opx; tcp without an error of the kernel).
+        let has_text = entry.prov_errno != 0;
         // SAFETY: a live queue, an error that was just read, and room for a text.
         let text = unsafe {
-            let strerror = (*(*cq).ops).strerror;
+            let strerror = (*(*cq).ops).strerror.filter(|_| has_text);
             let text = strerror.map(|text| {
                 text(
                     cq,

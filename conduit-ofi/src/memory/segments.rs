@@ -57,7 +57,7 @@ impl Segments for OneSided {
     fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
         let endpoint = &self.link.endpoint;
         // SAFETY: the runtime keeps segments mapped until `deregister`.
-        let region = unsafe { endpoint.register(memory.base, memory.bytes, ACCESS) };
+        let region = unsafe { endpoint.register_lasting(memory.base, memory.bytes, ACCESS) };
         region
             .and_then(|region| self.publish(region))
             .map_err(|why| ConduitError {

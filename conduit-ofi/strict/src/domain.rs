@@ -4,12 +4,13 @@ use crate::offer::{self, Offer};
 use crate::plan::{Kind, AV_MAP, ONE_THREAD, THREAD_DOMAIN, WAIT_FD};
 use crate::queue::Queue;
 use crate::rules::State;
+use crate::unordered::Delayed;
 use crate::{endpoint, ffi, queue, region, Real};
 use emulator_common::frames::Frames;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 /// The head of an object whose class nobody asks for.
 pub const fn head(ops: *const ffi::fi_ops, context: *mut c_void) -> ffi::fid {
@@ -95,6 +96,8 @@ pub struct Domain {
     state: Mutex<State>,
     /// For `stale_pages`.
     pub frames: Option<Frames>,
+    /// For `unordered`.
+    pub delayed: Delayed,
 }
 
 table! { DOMAIN_FID: fi_ops { close: close_domain, control: control } }
@@ -128,6 +131,14 @@ impl Domain {
     }
 }
 
+/// Registration of [`fork`], for the life of the process.
+static FORK_ABORTS: Once = Once::new();
+
+/// A process with a domain of efa forks (libfabric v2.6.0, efa/src/efa_fork_support.c).
+unsafe extern "C" fn fork() {
+    violated!("the process forks: efa ends it without support of forks");
+}
+
 unsafe extern "C" fn open_domain(
     fabric: *mut ffi::fid_fabric,
     info: *mut ffi::fi_info,
@@ -137,6 +148,14 @@ unsafe extern "C" fn open_domain(
     /// So that the domains of a process have other random numbers.
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let offer = Offer::of((*info).fabric_attr);
+    if offer.is_twin {
+        violated!("efa-direct is opened, which has no receive buffers for many messages and no atomics");
+    }
+    if offer.plan.fork_aborts {
+        FORK_ABORTS.call_once(|| {
+            libc::pthread_atfork(Some(fork), None, None);
+        });
+    }
     // opx refuses a record without the bit that it has set.
     if (*(*info).domain_attr).mr_mode & offer.mr_mode != offer.mr_mode {
         return -libc::EINVAL;
@@ -160,6 +179,7 @@ unsafe extern "C" fn open_domain(
         is_inside: AtomicBool::new(false),
         state: Mutex::new(State::new(seed)),
         frames,
+        delayed: Delayed::default(),
     };
     publish(code, object, domain)
 }

@@ -6,10 +6,12 @@ use crate::offer::Offer;
 use crate::plan::{Kind, Minimum, Plan, ATOMIC_PROD, ATOMIC_READ, INJECT_ENTRIES, INJECT_ERRORS, READ_ONLY};
 use crate::queue::Queue;
 use crate::rules::{Buffer, Op};
+use crate::unordered::{self, Transfer};
 use crate::{ffi, region};
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 
 /// An endpoint.
 #[repr(C)]
@@ -76,6 +78,7 @@ unsafe extern "C" fn close(fid: *mut ffi::fid) -> c_int {
     let ep = Box::from_raw(fid.cast::<Endpoint>());
     let _inside = ep.domain.enter();
     let code = real!(&raw mut (*ep.real).fid, ops.close());
+    ep.domain.delayed.clear();
     ep.domain.state().cancel_all(&ep.domain.offer.plan);
     code
 }
@@ -170,6 +173,11 @@ impl Call<'_> {
         }
         if kind != Kind::Receive && !state.addresses.contains(&self.peer) {
             violated!("a {kind:?} to an address that was not inserted");
+        }
+        if kind != Kind::Receive && plan.first_call > 0 && state.is_first(self.peer) {
+            drop(state);
+            std::thread::sleep(Duration::from_millis(plan.first_call));
+            state = domain.state();
         }
         let mut ready = Ready {
             ep: ep.real,
@@ -270,6 +278,18 @@ impl Call<'_> {
         if kind == Kind::Put && self.is_injected() && offer.plan.lacks(INJECT_ENTRIES) {
             violated!("FI_INJECT: ofi_rxd does not report the end of an injected put");
         }
+        let of_plan = match kind {
+            Kind::Put => offer.plan.put_flags,
+            Kind::Get => offer.plan.get_flags,
+            Kind::Receive => offer.plan.receive_flags,
+            _ => None,
+        };
+        if of_plan.is_some_and(|heeded| self.flags & !heeded != 0) {
+            violated!(
+                "a {kind:?} with flags {:#x}, which the provider does not heed",
+                self.flags
+            );
+        }
         let known = match kind {
             Kind::Get => ffi::FI_COMPLETION,
             Kind::Receive => ffi::FI_COMPLETION | ffi::FI_MULTI_RECV,
@@ -309,7 +329,13 @@ unsafe extern "C" fn inject(ep: *mut ffi::fid_ep, buf: *const c_void, len: usize
         buffers: &[buffer(buf, len, ptr::null_mut(), ffi::FI_SEND)],
         flags: ffi::FI_INJECT.into(),
     };
-    call.start(|ready| real!(ready.ep, msg.inject(buf, len, ready.peer)))
+    let domain = (*ep.cast::<Endpoint>()).domain;
+    let bytes = std::slice::from_raw_parts(buf.cast::<u8>(), len).to_vec();
+    call.start(|ready| {
+        let (ep, peer) = (ready.ep, ready.peer);
+        let call = move || real!(ep, msg.inject(bytes.as_ptr().cast(), bytes.len(), peer));
+        unordered::issue(domain, Kind::Send, ptr::null_mut(), Box::new(call))
+    })
 }
 
 unsafe extern "C" fn send(
@@ -329,7 +355,17 @@ unsafe extern "C" fn send(
         buffers: &[buffer(buf, len, descriptor, ffi::FI_SEND)],
         flags: 0,
     };
-    call.start(|ready| real!(ready.ep, msg.send(buf, len, ptr::null_mut(), ready.peer, ready.context)))
+    let domain = (*ep.cast::<Endpoint>()).domain;
+    call.start(|ready| {
+        let Ready {
+            ep,
+            peer,
+            context: of_provider,
+            ..
+        } = *ready;
+        let call = move || real!(ep, msg.send(buf, len, ptr::null_mut(), peer, of_provider));
+        unordered::issue(domain, Kind::Send, context, Box::new(call))
+    })
 }
 
 /// The only buffer of a message of these parts.
@@ -359,37 +395,40 @@ unsafe extern "C" fn receive(ep: *mut ffi::fid_ep, message: *const ffi::fi_msg, 
 
 /// `fi_writemsg` and `fi_readmsg`.
 unsafe fn rma(ep: *mut ffi::fid_ep, message: *const ffi::fi_msg_rma, flags: u64, (kind, access): (Kind, u32)) -> isize {
-    let mut message = *message;
-    let mut remote = *message.rma_iov;
-    let mut vector = *message.msg_iov;
-    vector.iov_base = region::local((*ep.cast::<Endpoint>()).domain, *message.desc, vector.iov_base);
-    message.msg_iov = &raw const vector;
-    let start = Call {
+    let message = &*message;
+    let (remote, domain) = (*message.rma_iov, (*ep.cast::<Endpoint>()).domain);
+    let mut source = only(message.msg_iov, message.desc, message.iov_count, access);
+    source.address = region::local(domain, source.descriptor, source.address as *mut c_void) as usize;
+    let call = Call {
         ep,
         kind,
         context: message.context,
         peer: message.addr,
         remote: (remote.addr, remote.key),
-        buffers: &[only(message.msg_iov, message.desc, message.iov_count, access)],
+        buffers: &[source],
         flags,
     };
-    let source = start.buffers[0];
-    start.start(|ready| {
-        if kind == Kind::Put {
-            let data = damage::altered((*ep.cast::<Endpoint>()).domain, &source);
-            if let Some((op, data)) = ready.context.cast::<Op>().as_mut().zip(data) {
-                op.altered = data;
-                vector.iov_base = op.altered.as_mut_ptr().cast();
-            }
-        }
-        (message.desc, message.context, message.addr) = (ptr::null_mut(), ready.context, ready.peer);
-        (remote.addr, remote.key) = (ready.address, ready.key);
-        message.rma_iov = &raw const remote;
-        if kind == Kind::Get {
-            real!(ready.ep, rma.readmsg(&raw const message, flags))
+    call.start(|ready| {
+        let mut transfer = Transfer {
+            ep: ready.ep,
+            kind,
+            local: (source.address, source.bytes),
+            peer: ready.peer,
+            remote: (ready.address, ready.key),
+            context: ready.context,
+            data: message.data,
+            flags,
+        };
+        let altered = if kind == Kind::Put {
+            damage::altered(domain, &source)
         } else {
-            real!(ready.ep, rma.writemsg(&raw const message, flags))
+            None
+        };
+        if let Some((op, data)) = ready.context.cast::<Op>().as_mut().zip(altered) {
+            op.altered = data;
+            transfer.local.0 = op.altered.as_ptr() as usize;
         }
+        transfer.start(domain)
     })
 }
 

@@ -74,6 +74,7 @@ mod profiles;
 mod queue;
 mod region;
 mod rules;
+mod unordered;
 
 use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int, c_void, CStr};

@@ -26,6 +26,8 @@ pub struct Offer {
     pub max_msg: usize,
     /// Demands of registration, as offered.
     pub mr_mode: c_int,
+    /// Of efa-direct, which no user should open.
+    pub is_twin: bool,
     /// Remote addresses are virtual for the user, and offsets for the provider.
     pub translates: bool,
 }
@@ -113,9 +115,7 @@ pub unsafe fn edited(
     }
     let threading = (*(*hints).domain_attr).threading;
     let one_thread = [ffi::FI_THREAD_UNSPEC, ffi::FI_THREAD_DOMAIN].contains(&threading);
-    if plan.lacks((*hints).caps | (*(*hints).tx_attr).op_flags)
-        || plan.mr_mode() & !((*(*hints).domain_attr).mr_mode as u64) != 0
-        || plan.mode() & !(*hints).mode != 0
+    if is_missing(&plan, hints)
         || plan.demands(THREAD_DOMAIN) && !one_thread
         || plan.interface.is_some_and(|newest| version > newest)
     {
@@ -137,9 +137,16 @@ pub unsafe fn edited(
     rename(&mut (*(*copy).fabric_attr).prov_name, provider);
     let code = ask(copy);
     (Real::get().freeinfo)(copy);
+    let twin = twin_of(&plan).filter(|twin| code == 0 && !is_missing(twin, hints));
+    if twin.is_some() {
+        let record = (Real::get().dupinfo)(*info);
+        (*record).next = *info;
+        *info = record;
+    }
     let mut next = if code == 0 { *info } else { std::ptr::null_mut() };
     while !next.is_null() {
-        edit(next, &plan, version);
+        let twin = twin.as_ref().filter(|_| next == *info);
+        edit(next, twin.unwrap_or(&plan), version, twin.is_some());
         (*next).caps |= device_memory;
         let attributes = &mut *(*next).fabric_attr;
         let provider = plan.name.clone().unwrap_or_else(|| text(attributes.prov_name));
@@ -155,6 +162,22 @@ pub unsafe fn edited(
     code
 }
 
+/// The record that precedes efa's, under the same name: that of efa-direct
+/// (libfabric v2.6.0, efa/src/efa_prov.c).
+fn twin_of(plan: &Plan) -> Option<Plan> {
+    let mut twin = plan.clone();
+    twin.lacks |= u64::from(ffi::FI_MULTI_RECV | ffi::FI_ATOMIC);
+    twin.demands |= u64::from(ffi::FI_MR_LOCAL) | ffi::FI_CONTEXT2;
+    plan.has_twin.then_some(twin)
+}
+
+/// Whether the hints want what the plan's provider lacks, or do not allow what it demands.
+unsafe fn is_missing(plan: &Plan, hints: *const ffi::fi_info) -> bool {
+    plan.lacks((*hints).caps | (*(*hints).tx_attr).op_flags)
+        || plan.mr_mode() & !((*(*hints).domain_attr).mr_mode as u64) != 0
+        || plan.mode() & !(*hints).mode != 0
+}
+
 /// Replaces a text that the library frees. No text if it is empty.
 unsafe fn rename(place: &mut *mut c_char, text: &str) {
     libc::free((*place).cast());
@@ -167,7 +190,7 @@ unsafe fn rename(place: &mut *mut c_char, text: &str) {
 }
 
 /// Edits a record of the provider.
-unsafe fn edit(record: *mut ffi::fi_info, plan: &Plan, version: u32) {
+unsafe fn edit(record: *mut ffi::fi_info, plan: &Plan, version: u32, is_twin: bool) {
     let real = (Real::get().dupinfo)(record);
     let limit = |value: &mut usize, limit: Option<usize>| *value = limit.map_or(*value, |limit| limit.min(*value));
     let record = &mut *record;
@@ -211,6 +234,7 @@ unsafe fn edit(record: *mut ffi::fi_info, plan: &Plan, version: u32) {
         inject: tx.inject_size,
         max_msg: ep.max_msg_size,
         mr_mode: domain.mr_mode,
+        is_twin,
         translates: plan.demands(ffi::FI_MR_VIRT_ADDR.into()) && !has_virtual,
     }));
     (*record.fabric_attr).api_version = version;

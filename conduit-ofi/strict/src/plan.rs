@@ -41,6 +41,9 @@ const ASYNC_IOV: u64 = 1 << 57;
 /// [`Plan::demands`]: one thread at a time is inside a domain.
 pub const THREAD_DOMAIN: u64 = 1 << 40;
 
+/// `prov_errno` of injected errors, if a plan names none.
+pub const INJECTED: i32 = 4242;
+
 /// Names of [`Plan::lacks`]. Most are bits of capabilities or of operation flags.
 const LACKS: &[(&str, u64)] = &[
     ("msg", ffi::FI_MSG as u64),
@@ -81,10 +84,13 @@ const DEMANDS: &[(&str, u64)] = &[
     ("unknown", UNKNOWN),
 ];
 
-/// Names of [`Plan::bad_flags`].
+/// Names of flags of calls.
 const FLAGS: &[(&str, u64)] = &[
-    ("remote_cq_data", ffi::FI_REMOTE_CQ_DATA as u64),
+    ("completion", ffi::FI_COMPLETION as u64),
+    ("delivery_complete", ffi::FI_DELIVERY_COMPLETE as u64),
     ("inject", ffi::FI_INJECT as u64),
+    ("multi_recv", ffi::FI_MULTI_RECV as u64),
+    ("remote_cq_data", ffi::FI_REMOTE_CQ_DATA as u64),
 ];
 
 /// Kind of an operation.
@@ -214,6 +220,24 @@ pub struct Plan {
     pub key_bytes: Option<usize>,
     /// Flags that calls refuse with `-FI_EBADFLAGS`, whatever the record offers (cxi).
     pub bad_flags: u64,
+    /// Flags that the provider heeds in `fi_writemsg`, `fi_readmsg`, `fi_recvmsg`. Others break a
+    /// rule.
+    pub put_flags: Option<u64>,
+    pub get_flags: Option<u64>,
+    pub receive_flags: Option<u64>,
+    /// Errors of operations that fail, as numbers of libfabric and of the provider; the seed picks
+    /// one.
+    pub errors: Vec<(u32, i32)>,
+    /// Percentage of messages and puts that start at a later read of the queue, puts in two parts,
+    /// of which the last arrives first.
+    pub unordered: u64,
+    /// Another record precedes the provider's, of the same name, without receive buffers for many
+    /// messages and without atomics (efa-direct). No user should open it.
+    pub has_twin: bool,
+    /// A fork of the process ends it (efa without support of forks).
+    pub fork_aborts: bool,
+    /// Milliseconds that the first call for a peer blocks (psm2, psm3).
+    pub first_call: u64,
     /// The newest interface that the provider has, as (major << 16 | minor), if the library has
     /// newer ones (those of vendors).
     pub interface: Option<u32>,
@@ -226,6 +250,8 @@ pub struct Plan {
     pub connect: u64,
     /// Percentage of registrations that are refused with `-FI_ENOKEY`.
     pub enokey: u64,
+    /// Percentage of registrations that are refused with `-FI_EAGAIN`.
+    pub reg_eagain: u64,
     /// Percentage of completions that a read does not return yet; the others come in any order.
     pub late: u64,
     /// Most regions.
@@ -282,6 +308,18 @@ impl Plan {
         self.demands & 0xffff
     }
 
+    /// The error of an operation that fails: libfabric's number, and the provider's.
+    pub fn error(&self) -> (u32, i32) {
+        let count = self.errors.len().max(1) as u64;
+        let error = self.errors.get((self.seed % count) as usize);
+        error.copied().unwrap_or((ffi::FI_EIO, INJECTED))
+    }
+
+    /// Whether an error of the provider is injected.
+    pub fn injects(&self, provider: i32) -> bool {
+        provider == INJECTED || self.errors.iter().any(|error| error.1 == provider)
+    }
+
     /// Demands on contexts and lists of buffers.
     pub fn mode(&self) -> u64 {
         self.demands & (ffi::FI_CONTEXT | ffi::FI_CONTEXT2 | ASYNC_IOV)
@@ -311,6 +349,15 @@ fn version(text: &str) -> Option<u32> {
     }
 }
 
+/// The errors of a list "113:2,107:25".
+fn errors(list: &str) -> Option<Vec<(u32, i32)>> {
+    let error = |pair: &str| {
+        let (errno, provider) = pair.split_once(':')?;
+        Some((errno.parse().ok()?, provider.parse().ok()?))
+    };
+    list.split(',').map(error).collect()
+}
+
 impl Plan {
     /// Reads words, of which later ones take precedence.
     fn add(&mut self, text: &str) -> Result<(), String> {
@@ -337,6 +384,14 @@ impl Plan {
                 "record" => self.record = number(value)? as usize,
                 "no" => self.lacks = bits(LACKS, value)?,
                 "bad_flags" => self.bad_flags = bits(FLAGS, value)?,
+                "put_flags" => self.put_flags = Some(bits(FLAGS, value)?),
+                "get_flags" => self.get_flags = Some(bits(FLAGS, value)?),
+                "receive_flags" => self.receive_flags = Some(bits(FLAGS, value)?),
+                "errors" => self.errors = errors(value).ok_or_else(|| format!("'{word}': no errors"))?,
+                "unordered" => self.unordered = number(value)?,
+                "twin" => self.has_twin = number(value)? != 0,
+                "fork_aborts" => self.fork_aborts = number(value)? != 0,
+                "first_call" => self.first_call = number(value)?,
                 "demand" => self.demands = bits(DEMANDS, value)?,
                 "inject" => self.inject = size()?,
                 "max_msg" => self.max_msg = size()?,
@@ -347,6 +402,7 @@ impl Plan {
                 "eagain" => self.eagain = number(value)?,
                 "connect" => self.connect = number(value)?,
                 "enokey" => self.enokey = number(value)?,
+                "reg_eagain" => self.reg_eagain = number(value)?,
                 "late" => self.late = number(value)?,
                 "seed" => self.seed = number(value)?,
                 "interface" => self.interface = Some(1 << 16 | number(value)? as u32),
@@ -443,6 +499,15 @@ mod tests {
             ..Plan::default()
         };
         assert_eq!(plan, expected);
+        let plan: Plan = "errors=113:2,107:-25 seed=3 put_flags=inject,completion"
+            .parse()
+            .unwrap();
+        assert_eq!(plan.error(), (107, -25));
+        assert!(plan.injects(2) && plan.injects(INJECTED) && !plan.injects(3));
+        assert_eq!(
+            plan.put_flags,
+            Some(u64::from(ffi::FI_INJECT) | ffi::FI_COMPLETION as u64)
+        );
         for wrong in [
             "end=x",
             "version=1.19",
@@ -457,6 +522,7 @@ mod tests {
             "byte=1@2",
             "stray=x@1",
             "damage=send:1",
+            "errors=5",
             "lost=put",
         ] {
             assert!(wrong.parse::<Plan>().is_err(), "{wrong}");

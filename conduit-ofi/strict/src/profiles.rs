@@ -11,8 +11,14 @@ pub const ALL: &[(&str, &str)] = &[
         concat!(
             // cxi/src/cxip_info.c: cxip_prov_key_domain_attr, the first record.
             "as=cxi demand=mr_endpoint,mr_allocated,mr_prov_key ",
-            // cxi/src/cxip_rma.c: FI_REMOTE_CQ_DATA is refused, against cq_data_size.
-            "bad_flags=remote_cq_data ",
+            // cxi/include/cxip.h: CXIP_WRITEMSG_ALLOWED_FLAGS, without FI_REMOTE_CQ_DATA, against
+            // cq_data_size; CXIP_READMSG_ALLOWED_FLAGS, CXIP_RX_OP_FLAGS.
+            "put_flags=completion,delivery_complete,inject get_flags=completion,delivery_complete ",
+            "receive_flags=completion,multi_recv ",
+            // cxi/src/cxip_cq.c: proverr2errno.
+            "errors=113:2,107:25 ",
+            // cxi/src/cxip_pte.c cxip_pte_append: -FI_EAGAIN of fi_mr_enable.
+            "reg_eagain=10 ",
             // cxi/src/cxip_atomic.c: _cxip_atomic_opcode. Issue 10960: read-only memory, until
             // 2025-04.
             "no=atomic_prod,read_only ",
@@ -22,7 +28,7 @@ pub const ALL: &[(&str, &str)] = &[
             // cxi/src/cxip_ep.c, cxip_msg.c: the flag is on the message that completes last.
             "minimum=early end=any ",
             // cxi/src/cxip_info.c: no order unless asked for. cxip_msg.c, cxip_rma.c: -FI_EAGAIN.
-            "late=50 eagain=10",
+            "late=50 eagain=10 unordered=30",
         ),
     ),
     (
@@ -39,7 +45,12 @@ pub const ALL: &[(&str, &str)] = &[
             "minimum=early end=bare ",
             // efa/src/rdm/efa_rdm_msg.c, efa_rdm_rma.c: -FI_EAGAIN until the handshake. SRD has no
             // order.
-            "late=50 connect=20",
+            "late=50 connect=20 unordered=30 ",
+            // efa/src/rdm/efa_rdm_rma.c, efa_rdm_ope.c. efa_errno.h: to_fi_errno.
+            "put_flags=completion,delivery_complete,inject,remote_cq_data ",
+            "errors=103:13,107:9,107:14,113:15,269:10,22:7,90:11,121:12,12:4105,256:4096,125:1 ",
+            // efa/src/efa_prov.c: efa-direct comes first. efa_fork_support.c.
+            "twin=1 fork_aborts=1",
         ),
     ),
     (
@@ -55,7 +66,9 @@ pub const ALL: &[(&str, &str)] = &[
             "minimum=early end=left header=192 ",
             // opx/src/fi_opx_info.c: no order of sends. opx/src/fi_opx_rma.c: -FI_EAGAIN without
             // credits.
-            "late=50 eagain=10",
+            "late=50 eagain=10 unordered=30 ",
+            // opx/src/fi_opx_rma.c: fi_opx_writemsg_internal, fi_opx_readmsg_internal.
+            "put_flags=completion,delivery_complete,inject,remote_cq_data get_flags=completion",
         ),
     ),
     (
@@ -67,7 +80,11 @@ pub const ALL: &[(&str, &str)] = &[
             // psm2/src/psmx2_cq.c psmx2_cq_enqueue_event: signals inside calls.
             "no=wakes ",
             // psm2/src/psmx2_ep.c, psmx2_cq.c.
-            "minimum=early end=any",
+            "minimum=early end=any ",
+            // psm2/src/psmx2_rma.c: psmx2_write_generic. psmx2_util.c: psmx2_errno.
+            "put_flags=completion,delivery_complete,inject,remote_cq_data errors=110:11,101:41,5:49,108:20 ",
+            // psm2/src/psmx2_av.c psmx2_epid_to_epaddr: connects in a call.
+            "first_call=20",
         ),
     ),
     (
@@ -78,7 +95,11 @@ pub const ALL: &[(&str, &str)] = &[
             // psm3/src/psmx3_cq.c psmx3_cq_enqueue_event: signals inside calls.
             "no=wakes ",
             // psm3/src/psmx3_ep.c, psmx3_cq.c.
-            "minimum=early end=any",
+            "minimum=early end=any ",
+            // psm3/src/psmx3_rma.c: psmx3_write_generic. psmx3_util.c: psmx3_errno_table.
+            "put_flags=completion,delivery_complete,inject,remote_cq_data errors=110:11,101:41,5:49,108:20 ",
+            // psm3/src/psmx3_av.c psmx3_epid_to_epaddr: connects in a call.
+            "first_call=20",
         ),
     ),
     (
@@ -91,8 +112,8 @@ pub const ALL: &[(&str, &str)] = &[
             // ucx/src/ucx.h: FI_UCX_TX_FLAGS, FI_UCX_CAPS. ucx/src/ucx_callbacks.c: signals inside
             // calls; no len.
             "no=delivery_complete,remote_cq_data,atomic,wakes,cut_length ",
-            // ucx/src/ucx_ep.c, ucx_core.h.
-            "minimum=early end=any",
+            // ucx/src/ucx_ep.c, ucx_core.h. ucx/src/ucx_msg.c: ucx_recvmsg.
+            "minimum=early end=any receive_flags=completion,multi_recv",
         ),
     ),
     (
@@ -110,20 +131,27 @@ pub const ALL: &[(&str, &str)] = &[
             "minimum=early end=bare ",
             // rxm/src/rxm_conn.c: -FI_EAGAIN until connected. Receives of several peers have no
             // order.
-            "late=50 connect=20",
+            "late=50 connect=20 ",
+            // rxm/src/rxm.h: RXM_TX_OP_FLAGS; rxm_rma.c. verbs/src/verbs_cq.c: the status of the
+            // work completion (IBV_WC_RETRY_EXC_ERR, WR_FLUSH_ERR, REM_ACCESS_ERR).
+            "put_flags=completion,delivery_complete,inject,remote_cq_data errors=5:12,125:5,5:10",
         ),
     ),
     (
         "tcp",
         concat!(
             // tcp/src/xnet_attr.c: mr_mode 0, 8 bytes of key and data, no FI_ATOMIC.
-            // tcp/src/xnet.h: XNET_DEF_INJECT. tcp/src/xnet_cq.c: olen is 0.
-            "as=tcp version=2.6.0 no=atomic,cut_length inject=128 tx=65536 rx=65536 ",
+            // tcp/src/xnet.h: XNET_DEF_INJECT. tcp/src/xnet_cq.c xnet_report_error: olen is 0, and
+            // injected transfers are not reported.
+            "as=tcp version=2.6.0 no=atomic,cut_length,inject_errors inject=128 tx=65536 rx=65536 ",
             // tcp/src/xnet_rdm.c, xnet_progress.c: the flag comes with the last reference.
             "minimum=early end=any ",
             // tcp/src/xnet_rdm_cm.c: -FI_EAGAIN until connected. Receives of several peers have no
             // order.
-            "late=50 connect=20",
+            "late=50 connect=20 ",
+            // tcp/src/xnet_rma.c: xnet_rma_writemsg. xnet_ep.c, xnet_progress.c: FI_ECANCELED of a
+            // broken connection, or the kernel's error; xnet_cq.c: prov_errno is errno.
+            "put_flags=completion,delivery_complete,inject,remote_cq_data errors=125:0,104:104,32:32",
         ),
     ),
     (
@@ -131,8 +159,9 @@ pub const ALL: &[(&str, &str)] = &[
         concat!(
             // rxm/src/rxm_attr.c, rxm_cq.c (RXM_INJECT_TX), rxm.h (RXM_TX_SIZE, RXM_RX_SIZE).
             "as=tcp;ofi_rxm version=2.6.0 no=inject_errors tx=16384 rx=65536 ",
-            // As verbs-rxm.
-            "minimum=early end=bare late=50 connect=20",
+            // As verbs-rxm; errors are those of tcp.
+            "minimum=early end=bare late=50 connect=20 ",
+            "put_flags=completion,delivery_complete,inject,remote_cq_data errors=125:0,104:104,32:32",
         ),
     ),
     (
@@ -147,7 +176,9 @@ pub const ALL: &[(&str, &str)] = &[
             // complete.
             "minimum=early end=early ",
             // rxd/src/rxd_msg.c: -FI_EAGAIN without entries. Datagrams have no order.
-            "late=50 eagain=10",
+            "late=50 eagain=10 ",
+            // rxd/src/rxd.h: rxd_tx_flags. rxd_ep.c rxd_peer_timeout.
+            "put_flags=completion,delivery_complete,inject,remote_cq_data errors=111:0",
         ),
     ),
     (
@@ -161,7 +192,9 @@ pub const ALL: &[(&str, &str)] = &[
             // shm/src/smr_ep.c, util/src/util_srx.c.
             "minimum=early end=bare ",
             // shm/src/smr_msg.c: -FI_EAGAIN if the queue of commands is full.
-            "eagain=10",
+            "eagain=10 ",
+            // shm/src/smr_attr.c: SMR_TX_OP_FLAGS. shm/src/smr_comp.c: prov_errno is negative.
+            "put_flags=completion,delivery_complete,inject,remote_cq_data errors=5:-5,22:-22",
         ),
     ),
     (

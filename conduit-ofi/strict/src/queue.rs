@@ -7,16 +7,17 @@ use crate::ffi;
 use crate::outsiders;
 use crate::plan::End;
 use crate::plan::Kind;
-use crate::plan::{CUT_LENGTH, ERROR_FLAGS, GET_WAIT, WAKES};
+use crate::plan::{CUT_LENGTH, ERROR_FLAGS, GET_WAIT, INJECTED, WAKES};
 use crate::rules::{Op, State};
+use crate::unordered;
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// `prov_errno` of injected errors, and its text.
-const INJECTED: (c_int, &CStr) = (4242, c"as the plan wanted");
+/// The provider's text of injected errors.
+const TEXT: &CStr = c"as the plan wanted";
 /// Most completions that are held back.
 const MOST: usize = 1024;
 /// Most completions that are read at once.
@@ -68,7 +69,7 @@ pub fn injected(context: *mut c_void, flags: u64, errno: u32) -> ffi::fi_cq_err_
         op_context: context,
         flags,
         err: errno as c_int,
-        prov_errno: INJECTED.0,
+        prov_errno: INJECTED,
         ..none
     }
 }
@@ -81,7 +82,7 @@ impl Queue {
     /// Whether a read may return something without the provider's help.
     pub fn has_something(&self) -> bool {
         let pending = self.pending();
-        !pending.completions.is_empty() || !pending.errors.is_empty()
+        !pending.completions.is_empty() || !pending.errors.is_empty() || !self.domain.delayed.is_empty()
     }
 
     /// An operation of the user fails. The record has the flags of its completion (`fi_cq(3)`).
@@ -93,9 +94,13 @@ impl Queue {
             Kind::Atomic => ffi::FI_ATOMIC | ffi::FI_READ,
             Kind::Receive | Kind::Queue | Kind::Address => 0,
         };
-        let has_flags = !self.domain.offer.plan.lacks(ERROR_FLAGS);
-        let error = injected(context, u64::from(flags) * u64::from(has_flags), ffi::FI_EIO);
-        self.pending().errors.push_back(error);
+        let plan = &self.domain.offer.plan;
+        let flags = u64::from(flags) * u64::from(!plan.lacks(ERROR_FLAGS));
+        let (errno, prov_errno) = plan.error();
+        let error = injected(context, flags, errno);
+        self.pending()
+            .errors
+            .push_back(ffi::fi_cq_err_entry { prov_errno, ..error });
     }
 
     /// Takes what the provider has. `-FI_EAVAIL`: an error is among it.
@@ -116,6 +121,9 @@ impl Queue {
         for entry in &room[..code.max(0) as usize] {
             let mut entry = entry.assume_init();
             let plan = &self.domain.offer.plan;
+            if unordered::go_on(self.domain, entry.op_context.cast()) {
+                continue;
+            }
             if let Some(op) = entry
                 .op_context
                 .cast::<Op>()
@@ -183,6 +191,7 @@ unsafe extern "C" fn read(cq: *mut ffi::fid_cq, buf: *mut c_void, count: usize) 
     let _inside = domain.enter();
     queue.text.store(ptr::null_mut(), SeqCst);
     domain.state().connect();
+    domain.delayed.run(queue);
     if domain.state().refuses(plan, Kind::Queue) {
         return -(ffi::FI_EIO as isize);
     }
@@ -242,13 +251,13 @@ unsafe extern "C" fn read_error(cq: *mut ffi::fid_cq, buf: *mut ffi::fi_cq_err_e
     let Some(mut error) = queue.pending().errors.pop_front() else {
         return -(ffi::FI_EAGAIN as isize);
     };
-    if error.prov_errno == INJECTED.0 && (*buf).err_data_size == 0 {
+    let plan = &queue.domain.offer.plan;
+    if error.prov_errno != 0 && plan.injects(error.prov_errno) && (*buf).err_data_size == 0 {
         // Never freed, so that no later text has its address.
-        let text = INJECTED.1.to_owned().into_raw();
-        (error.err_data, error.err_data_size) = (text.cast(), INJECTED.1.count_bytes() + 1);
+        let text = TEXT.to_owned().into_raw();
+        (error.err_data, error.err_data_size) = (text.cast(), TEXT.count_bytes() + 1);
         queue.text.store(text, SeqCst);
     }
-    let plan = &queue.domain.offer.plan;
     let is_last = error.flags & u64::from(ffi::FI_MULTI_RECV) != 0;
     queue.domain.state().end(plan, error.op_context as usize, is_last);
     *buf = error;
@@ -272,7 +281,7 @@ unsafe extern "C" fn text(
 ) -> *const c_char {
     let queue = &*cq.cast::<Queue>();
     let _inside = queue.domain.enter();
-    if errno == INJECTED.0 {
+    if errno != 0 && queue.domain.offer.plan.injects(errno) {
         if data.is_null() || data != queue.text.load(SeqCst).cast() {
             violated!("err_data: the text of an error is used after another read has freed it (efa)");
         }

@@ -153,6 +153,9 @@ unsafe fn add(
     if has_key && state.chance(plan.enokey) {
         return -(ffi::FI_ENOKEY as c_int);
     }
+    if state.chance(plan.reg_eagain) {
+        return -(ffi::FI_EAGAIN as c_int);
+    }
     if plan.regs.is_some_and(|most| state.regions.len() >= most) {
         return -(ffi::FI_ENOMEM as c_int);
     }
@@ -226,6 +229,9 @@ unsafe extern "C" fn control(fid: *mut ffi::fid, command: c_int, argument: *mut 
         ffi::FI_ENABLE => {
             if !(*region).is_bound.load(SeqCst) {
                 violated!("FI_MR_ENDPOINT: a region is enabled that was not bound");
+            }
+            if domain.state().chance(domain.offer.plan.reg_eagain) {
+                return -(ffi::FI_EAGAIN as c_int);
             }
             if (*region).is_enabled.swap(true, SeqCst) || !domain.offer.plan.demands(ffi::FI_MR_ENDPOINT.into()) {
                 violated!("fi_mr_enable of an enabled region");

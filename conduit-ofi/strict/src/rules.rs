@@ -4,6 +4,7 @@
 use crate::ffi;
 use crate::plan::{Fault, Kind, Plan, HIDDEN_CONTEXT, KIND_COUNT};
 use crate::region::Region;
+use crate::unordered::Again;
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
 use std::hash::{DefaultHasher, Hasher};
@@ -40,6 +41,8 @@ pub struct Op {
     pub before: Vec<u8>,
     /// The data of a put that a fault has altered.
     pub altered: Vec<u8>,
+    /// The rest of a put of which a part is under way.
+    pub rest: Option<Again>,
     /// Of the bytes of a source that must not change; 0 if they may.
     sum: u64,
     /// Pattern that overwrites the user's context.
@@ -60,6 +63,7 @@ impl Op {
             full: None,
             before: Vec::new(),
             altered: Vec::new(),
+            rest: None,
             sum: 0,
             poison: 0,
         }
@@ -104,6 +108,8 @@ pub struct State {
     pub addresses: HashSet<u64>,
     /// Reads of the queue until an operation for a peer is taken, by its address.
     connecting: HashMap<u64, u64>,
+    /// Peers that were called.
+    called: HashSet<u64>,
     /// Mapped keys: the provider's key and the base address.
     pub keys: HashMap<u64, (u64, u64)>,
     /// Regions that are registered.
@@ -181,6 +187,11 @@ impl State {
     /// Whether the provider still connects to a peer, which begins now at the latest.
     pub fn connects(&mut self, plan: &Plan, peer: u64) -> bool {
         plan.connect > 0 && *self.connecting.entry(peer).or_insert(plan.connect) > 0
+    }
+
+    /// Whether this is the first call for a peer.
+    pub fn is_first(&mut self, peer: u64) -> bool {
+        self.called.insert(peer)
     }
 
     /// The queue is read, which makes connections.
