@@ -284,9 +284,9 @@ impl Call<'_> {
             Kind::Receive => offer.plan.receive_flags,
             _ => None,
         };
-        if of_plan.is_some_and(|heeded| self.flags & !heeded != 0) {
+        if of_plan.is_some_and(|known| self.flags & !known != 0) {
             violated!(
-                "a {kind:?} with flags {:#x}, which the provider does not heed",
+                "a {kind:?} with flags {:#x}, which the provider does not know",
                 self.flags
             );
         }

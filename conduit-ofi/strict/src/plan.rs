@@ -220,7 +220,7 @@ pub struct Plan {
     pub key_bytes: Option<usize>,
     /// Flags that calls refuse with `-FI_EBADFLAGS`, whatever the record offers (cxi).
     pub bad_flags: u64,
-    /// Flags that the provider heeds in `fi_writemsg`, `fi_readmsg`, `fi_recvmsg`. Others break a
+    /// Flags that the provider knows in `fi_writemsg`, `fi_readmsg`, `fi_recvmsg`. Others break a
     /// rule.
     pub put_flags: Option<u64>,
     pub get_flags: Option<u64>,
