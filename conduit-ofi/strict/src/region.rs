@@ -263,6 +263,13 @@ unsafe extern "C" fn close(fid: *mut ffi::fid) -> c_int {
     if let Some(kind) = state.user_of(fid.cast()) {
         violated!("a region is closed that a {kind:?} uses");
     }
+    // Issue 6474: with its cache and support of forks, efa touches the pages. Segments are left to
+    // the runtime.
+    let is_buffer = !region.on_device && !region.allows(ffi::FI_REMOTE_WRITE);
+    let is_gone = is_buffer && !is_mapped(region.base, region.bytes);
+    if is_gone && region.domain.offer.plan.demands(ffi::FI_MR_ALLOCATED.into()) {
+        violated!("memory of a region is unmapped before the region is closed (efa)");
+    }
     state.regions.remove(&(fid as usize));
     if region.real.is_null() {
         0
