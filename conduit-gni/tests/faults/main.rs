@@ -14,3 +14,4 @@ mod posts;
 mod processes;
 mod registrations;
 mod starts;
+mod wakes;

@@ -152,6 +152,95 @@ fn transfers_without_memory_to_register_are_copied() {
     expect_copies("mdd=12", exhaust, ": GNI_RC_ERROR_RESOURCE. ");
 }
 
+/// Puts from pages of rank 0 that others replace between two puts, and reports the sum of the bytes
+/// that arrived.
+#[test]
+#[ignore = "a child of other tests"]
+fn replaced_pages() {
+    const BYTES: usize = 256 << 10;
+    let (job, mut memory) = (start_job(), vec![0_u8; BYTES]);
+    let segment = SegmentMemory::host(memory.as_mut_ptr() as usize, BYTES);
+    let target = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]).1[0];
+    let (lost, requests) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let mut rank = Driver::new(JobRank(0), job.of(0), &lost, &requests);
+    let map = |at: *mut libc::c_void, more| {
+        let (access, flags) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
+        // SAFETY: new memory, or in place of memory of this test.
+        let pages = unsafe { libc::mmap(at, BYTES, access, flags | more, -1, 0) };
+        assert_ne!(pages, libc::MAP_FAILED);
+        pages
+    };
+    let pages = map(std::ptr::null_mut(), 0);
+    for round in 1..=2 {
+        // SAFETY: mapped above, and no operation uses it now.
+        let source = unsafe { std::slice::from_raw_parts_mut(pages.cast::<u8>(), BYTES) };
+        source.fill(round);
+        let begun =
+            |rank: &mut Driver| put(rank.network, target, source, SourceUse::Later, Cookie::new(1)) != Err(Busy);
+        assert!(rank.wait("a put", begun));
+        assert!(rank.wait("its end", |rank| rank.done == usize::from(round)));
+        assert!(
+            memory.iter().all(|byte| *byte == round),
+            "round {round}: other bytes arrived"
+        );
+        // The old pages stay in use elsewhere, so that new ones have other frames.
+        let kept = map(std::ptr::null_mut(), 0);
+        // SAFETY: moves memory of this test.
+        let moved = unsafe {
+            let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+            libc::mremap(pages, BYTES, BYTES, flags, kept)
+        };
+        assert_eq!(moved, kept);
+        map(pages, libc::MAP_FIXED);
+    }
+    eprintln!("new pages are put");
+    job.stop();
+}
+
+/// The NIC uses the pages that memory had when it was registered.
+#[test]
+fn registrations_do_not_outlive_their_operations() {
+    let printed = child("registrations::replaced_pages", "stale-pages", "");
+    assert!(printed.contains("new pages are put"), "{printed}");
+}
+
+/// Rank 0 gets into memory that its put is reading: the bytes are the same.
+#[test]
+#[ignore = "a child of other tests"]
+fn gets_beside_puts() {
+    const BYTES: usize = 256 << 10;
+    let (job, mut memory) = (start_job(), vec![7_u8; BYTES]);
+    let segment = SegmentMemory::host(memory.as_mut_ptr() as usize, BYTES);
+    let target = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]).1[0];
+    let (lost, requests) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let mut rank = Driver::new(JobRank(0), job.of(0), &lost, &requests);
+    let mut local = vec![7_u8; BYTES];
+    for round in 1..=20 {
+        let begun =
+            |rank: &mut Driver| put(rank.network, target, &local, SourceUse::Later, Cookie::new(1)) != Err(Busy);
+        assert!(rank.wait("a put", begun));
+        let begun = |rank: &mut Driver| get(rank.network, target, &mut local, Cookie::new(1)) != Err(Busy);
+        assert!(rank.wait("a get", begun));
+        assert!(rank.wait("their end", |rank| rank.done == 2 * round));
+    }
+    assert!(memory == local && memory.iter().all(|byte| *byte == 7));
+    eprintln!("all is got");
+    job.stop();
+}
+
+/// A registration for reading is not shared with a get.
+#[test]
+fn puts_and_gets_share_no_registration() {
+    let printed = child("registrations::gets_beside_puts", "late delay=3000", "");
+    assert!(
+        printed.contains("all is got") && !printed.contains("registered for reading"),
+        "{printed}"
+    );
+}
+
 #[test]
 fn registrations_that_fail_now_and_then() {
     expect_copies("reg-busy=50", "", "");

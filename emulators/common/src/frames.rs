@@ -36,6 +36,17 @@ impl Frames {
         (entry & present != 0 && frame != 0).then_some(frame)
     }
 
+    /// Forgets the frames that a buffer's pages had: it is registered anew.
+    pub fn renew(&self, at: u64, bytes: u64) {
+        let mut known = locked(&self.known);
+        for page in at / PAGE..(at + bytes).div_ceil(PAGE) {
+            match self.of(page) {
+                Some(frame) => known.insert(page, frame),
+                None => known.remove(&page),
+            };
+        }
+    }
+
     /// The bytes of a buffer whose pages have other frames than when they were first asked for, by
     /// their place in the buffer.
     pub fn stale(&self, at: u64, bytes: u64) -> Vec<Range<usize>> {
@@ -90,5 +101,7 @@ mod tests {
         let is_root = unsafe { libc::geteuid() } == 0;
         let expected = is_root.then_some(0..PAGE as usize - 10);
         assert_eq!(frames.stale(at, bytes), Vec::from_iter(expected));
+        frames.renew(at, bytes);
+        assert!(frames.stale(at, bytes).is_empty());
     }
 }

@@ -11,7 +11,7 @@ use emulator_common::lock::locked;
 use gasnet_gni_abi as abi;
 
 use crate::object::{Channel, Cq, Living, Nic, Object};
-use crate::process::Process;
+use crate::process::{pause, Process};
 use crate::refuse::{call, invalid, quiet, store, Outcome};
 use crate::shm;
 
@@ -99,7 +99,7 @@ extern "C" fn GNI_CqAttachCompChan(
     })
 }
 
-/// An entry that was there before rings too.
+/// Entries that were there before do not ring.
 #[no_mangle]
 extern "C" fn GNI_CqArmCompChan(cqs: *const abi::gni_cq_handle_t, count: u32) -> abi::gni_return_t {
     call("GNI_CqArmCompChan", || {
@@ -113,10 +113,8 @@ extern "C" fn GNI_CqArmCompChan(cqs: *const abi::gni_cq_handle_t, count: u32) ->
             if cq.shared.channel.load(Relaxed) == 0 {
                 return Err(invalid("the queue has no channel"));
             }
+            pause(cq.nic.process.config.slow_arm_us);
             cq.shared.armed.store(1, SeqCst);
-            if !cq.is_empty() {
-                ring(cq.nic.process, cq.shared);
-            }
         }
         Ok(())
     })

@@ -61,6 +61,14 @@ emulator_common::words! {
         pub arrival_error: u64 = 0, "arrival-error" => number;
         /// REMOTE events may precede the data, in regions without STRICT_PI_ORDERING or PI_FLUSH.
         pub early_event: bool = false, "early-event" => yes;
+        /// Halves of a plain put land in any order, with a pause between them.
+        pub relaxed: bool = false, "relaxed" => yes;
+        /// The NIC goes on using the pages that local memory had when it was registered.
+        pub stale_pages: bool = false, "stale-pages" => yes;
+        /// Microseconds that a thread stays in a call that programs make beside others.
+        pub linger_us: u64 = 0, "linger" => number;
+        /// Microseconds until a channel is armed.
+        pub slow_arm_us: u64 = 0, "slow-arm" => number;
         /// Percent of posts and of registrations that find no resources.
         pub busy: u32 = 0, "busy" => percent;
         pub reg_busy: u32 = 0, "reg-busy" => percent;

@@ -166,6 +166,9 @@ fn register(nic: &'static Nic, wanted: &Wanted, cq: Option<&'static Cq>) -> Outc
     region.words[0].store(handle.qword1, Relaxed);
     region.words[1].store(handle.qword2, Relaxed);
     region.address.store(nic.address, SeqCst);
+    if let Some(frames) = &process.frames {
+        frames.renew(wanted.start(), wanted.bytes());
+    }
     if let Some(cq) = cq {
         cq.role.set(Role::Destination);
     }

@@ -10,7 +10,7 @@ pub use emulator_common::object::Object;
 use emulator_common::wait::Misses;
 use gasnet_gni_abi as abi;
 
-use crate::process::Process;
+use crate::process::{pause, Process};
 use crate::refuse::{die, invalid, refusal, Outcome};
 use crate::request::Requests;
 use crate::shm;
@@ -159,7 +159,11 @@ impl Nic {
     /// Enters the domain in a call that programs make beside those of other threads, if option
     /// `check-all` forbids that.
     pub fn enter_if_strict(&self) -> Option<Inside> {
-        self.process.config.check_all.then(|| self.enter_domain())
+        self.process.config.check_all.then(|| {
+            let inside = self.enter_domain();
+            pause(self.process.config.linger_us);
+            inside
+        })
     }
 
     pub fn enter_domain(&self) -> Inside {

@@ -9,7 +9,7 @@ use gasnet_gni_abi as abi;
 use crate::amo::{self, Amo};
 use crate::entry;
 use crate::object::{Cq, Nic};
-use crate::process::Process;
+use crate::process::{pause, Process};
 use crate::queue;
 use crate::region::{grant, Grant};
 use crate::status;
@@ -137,7 +137,7 @@ impl Op {
                 let granted = self.grant(true)?;
                 if self.length != 0 {
                     granted.check(self.remote, self.length)?;
-                    copy::write(process, granted.slot, self.local, self.remote, self.length).map_err(status_of)?;
+                    self.put(granted.slot).map_err(status_of)?;
                 }
                 granted
             }
@@ -169,6 +169,35 @@ impl Op {
             }
         };
         Ok(granted.region.cq.load(Relaxed))
+    }
+
+    /// Writes the data of a plain put, under `relaxed` in two parts in any order.
+    #[inline(always)]
+    fn put(&self, slot: u32) -> Result<(), Fault> {
+        let process = self.nic.process;
+        if !process.config.relaxed || self.length == 1 {
+            return copy::write(process, slot, self.local, self.remote, self.length);
+        }
+        let half = self.length / 2;
+        let mut parts = [(0, half), (half, self.length - half)];
+        if process.random.below(2) == 0 {
+            parts.swap(0, 1);
+        }
+        copy::write(
+            process,
+            slot,
+            self.local + parts[0].0,
+            self.remote + parts[0].0,
+            parts[0].1,
+        )?;
+        pause(process.random.below(process.config.delay_us));
+        copy::write(
+            process,
+            slot,
+            self.local + parts[1].0,
+            self.remote + parts[1].0,
+            parts[1].1,
+        )
     }
 
     /// Atomic among AMOs to the NIC.

@@ -233,6 +233,12 @@ pub fn inject(op: &mut Op) -> Outcome {
         if op.is_put() && damage::hits(&process.config.damage, op.kind, op.length) {
             replace(op, damage::corrupt);
         }
+        if let Some(frames) = process.frames.as_ref().filter(|_| op.is_put() && op.is_rdma()) {
+            let stale = frames.stale(op.local, op.length);
+            if !stale.is_empty() {
+                replace(op, |data| stale.into_iter().for_each(|part| data[part].fill(0)));
+            }
+        }
         if op.remote_entry().is_some() {
             forge(op);
         }

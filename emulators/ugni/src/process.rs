@@ -2,9 +2,11 @@
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use emulator_common::fabric::Member;
 use emulator_common::forge::Count;
+use emulator_common::frames::Frames;
 use emulator_common::per_process::PerProcess;
 use emulator_common::random::Random;
 use emulator_common::timers::Timers;
@@ -20,6 +22,8 @@ pub struct Process {
     pub config: Config,
     pub member: Member<Fabric>,
     pub random: Random,
+    /// Option `stale-pages`.
+    pub frames: Option<Frames>,
     /// Operations that faults delay.
     pub later: Timers,
     pub is_gemini: bool,
@@ -63,7 +67,9 @@ pub fn current() -> Result<&'static Process, String> {
     let make = || {
         let config = Config::of_process()?;
         let member = Member::join(&config.dir, reclaim)?;
+        let frames = config.stale_pages.then(Frames::new).transpose();
         Ok(Process {
+            frames: frames.map_err(|why| format!("/proc/self/pagemap: {why}"))?,
             random: Random::new(config.seed, member.slot),
             later: Timers::default(),
             is_gemini: config.is_gemini(),
@@ -71,7 +77,8 @@ pub fn current() -> Result<&'static Process, String> {
             has_post_faults: config.busy != 0
                 || !config.post_error.is_empty()
                 || !config.forge.is_empty()
-                || !config.damage.is_empty(),
+                || !config.damage.is_empty()
+                || config.stale_pages,
             amos: Count::default(),
             global_events: Count::default(),
             registrations: AtomicU64::new(0),
@@ -135,6 +142,13 @@ impl Process {
             }
         }
         status
+    }
+}
+
+/// Waits this many microseconds, for faults.
+pub fn pause(us: u64) {
+    if us > 0 {
+        std::thread::sleep(Duration::from_micros(us));
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { CREDITS = 4, LONGEST = 100 };
 
@@ -122,8 +123,13 @@ static void channels(void) {
     d = descriptor(GNI_POST_FMA_PUT, &a, &a, 8);
     for (i = 0; i < 2; i++) {
         must(GNI_PostFma(a.ep, &d) == 0, "put");
+        while (GNI_CqTestEvent(cq) == GNI_RC_NOT_DONE) usleep(100);
         say("messages", "readable without being armed: %s", poll(&wait, 1, 10) == 1 ? "yes" : "no");
         must(GNI_CqArmCompChan(&cq, 1) == 0, "GNI_CqArmCompChan");
+        say("messages", "armed after an event: %s", poll(&wait, 1, 10) == 1 ? "readable" : "silent");
+        must(wait_for(cq, &entry) == 0, "event");
+        must(GNI_GetCompleted(cq, entry, &(gni_post_descriptor_t *){NULL}) == 0, "GNI_GetCompleted");
+        must(GNI_PostFma(a.ep, &d) == 0, "put");
         say("messages", "armed: %s", poll(&wait, 1, 1000) == 1 ? "readable" : "silent");
         say("messages", "event: %s", name(GNI_CompChanGetEvent(channel, &rung)));
         say("messages", "of the queue: %s, another: %s", rung == cq ? "yes" : "no",
