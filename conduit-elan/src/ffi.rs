@@ -141,6 +141,8 @@ pub struct Shim {
     pub info: abi::gasnet_elan_info_t,
     /// If only one thread may be inside.
     serial: Option<Mutex<()>>,
+    /// For the puts of exchanges: each channel takes memory of the adapter until the end.
+    exchanges: OnceLock<Channel>,
 }
 
 // SAFETY: the shim may be used by several threads, or `serial` lets one in at a time.
@@ -175,6 +177,7 @@ impl Shim {
             elan,
             info,
             serial: (info.is_serial != 0).then(Mutex::default),
+            exchanges: OnceLock::new(),
         })
     }
 
@@ -235,7 +238,7 @@ impl Shim {
         let (memory, address) = self.symmetric((size * length).max(1))?;
         let own = memory.as_ptr().addr() + vp * length;
         if vp != 0 && length > 0 {
-            let channel = self.channel(0);
+            let channel = self.exchanges.get_or_init(|| self.channel(0));
             let place = channel.take()?;
             // SAFETY: the part of this process, here and at process 0.
             let event = unsafe {

@@ -85,6 +85,31 @@ fn the_shim_has_another_version() {
     one_fails("other-version", "", &why);
 }
 
+/// Queues take memory of the pools, as everything that all processes have in common.
+#[test]
+fn queues_do_not_fit() {
+    let queue = "libelan's memory (LIBELAN_GALLOC_SIZE) has no room for a queue of 128 messages: \
+                 GASNET_ELAN_AM_CREDITS can be lower than 64.";
+    both_fail("symmetric=200000", "", queue);
+}
+
+#[test]
+fn rails_of_elan3_are_refused() {
+    both_fail(
+        "flavour=elan3 rails=2",
+        "",
+        "the job has 2 rails of Elan3: run it with one.",
+    );
+}
+
+/// A process attaches once, also if the resource manager has started it.
+#[test]
+fn the_process_attaches_once() {
+    let rms = |rank: u32| format!("RMS_RESOURCEID=8 RMS_NPROCS=2 RMS_RANK={rank}");
+    let lines = starts([("one-attachment", &rms(0)), ("one-attachment", &rms(1))]);
+    assert_eq!(lines, ["started"; 2]);
+}
+
 /// libelan's start waits for all processes: the emulator's gives up.
 #[test]
 fn libelan_does_not_start() {

@@ -208,7 +208,8 @@ impl Attachment {
             "emulator of Elan: process {} {what}: {} blocks, {} symmetric, {} mappings, {} events, {} buffers",
             self.vp,
             self.pool.count(),
-            self.symmetric.count(),
+            // Queues last as long as the attachment.
+            self.symmetric.count() - self.queues.load(Relaxed) as usize,
             locked(&self.mappings).len(),
             self.events.count(),
             locked(&self.buffers).len()

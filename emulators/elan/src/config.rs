@@ -39,6 +39,12 @@ emulator_common::words! {
         pub late: bool = false, "late" => yes;
         /// Puts, gets and messages arrive after random times.
         pub reorder: bool = false, "reorder" => yes;
+        /// Under `reorder`, messages of one sender change places as well.
+        pub overtake: bool = false, "overtake" => yes;
+        /// Channels that the adapter has memory for, in each attachment; 0: any number.
+        pub channels: u64 = 0, "channels" => number;
+        /// A process attaches once.
+        pub one_attachment: bool = false, "one-attachment" => yes;
         /// The nth call in each attachment finds no room; 0: none.
         pub fail_alloc: u64 = 0, "fail-alloc" => number;
         pub fail_symmetric: u64 = 0, "fail-symmetric" => number;

@@ -109,6 +109,9 @@ impl Message {
     pub fn due_ns(&self) -> u64 {
         let attachment = self.attachment;
         let due = now_ns() + attachment.process.delay_ns();
+        if attachment.process.config.overtake {
+            return due;
+        }
         let mut arrivals = locked(&attachment.arrivals);
         let last = arrivals.entry((self.port as u32, self.vp)).or_default();
         *last = due.max(*last);

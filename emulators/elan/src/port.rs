@@ -46,15 +46,19 @@ impl Attachment {
     /// A short message that had come before its buffer was offered, in a new buffer.
     fn unpack(&self, message: &PortEntry) -> u64 {
         let bytes = message.bytes.load(Relaxed) as usize;
-        let mut buffer = vec![0_u64; bytes.div_ceil(8).max(1)].into_boxed_slice();
-        let at = buffer.as_mut_ptr();
         let words = self
             .process
             .block(message.address.load(Relaxed), bytes.next_multiple_of(8) as u64);
-        for (to, from) in buffer.iter_mut().zip(words) {
-            *to = from.load(Relaxed);
+        let content = words.iter().flat_map(|word| word.load(Relaxed).to_ne_bytes());
+        // Its alignment is the library's: no program may rely on more than this.
+        const OFFSET: usize = 4;
+        let mut buffer = vec![0_u64; 1 + bytes.div_ceil(8)].into_boxed_slice();
+        let at = buffer.as_mut_ptr() as usize + OFFSET;
+        for (place, byte) in content.take(bytes).enumerate() {
+            // SAFETY: the buffer has a word more than the message.
+            unsafe { ((at + place) as *mut u8).write(byte) };
         }
-        locked(&self.buffers).insert(at as usize, buffer);
+        locked(&self.buffers).insert(at, buffer);
         at as u64
     }
 }

@@ -83,7 +83,8 @@ impl Queue {
         Sent::Yes
     }
 
-    /// The position of a message that may be received. Messages of a sender keep their order.
+    /// The position of a message that may be received. Messages of a sender keep their order,
+    /// unless `overtake`.
     fn pick(&self, ring: &Ring) -> Option<u32> {
         let process = self.attachment.process;
         let (taken, written) = (self.shared.taken.load(Relaxed), self.shared.written.load(Acquire));
@@ -94,7 +95,7 @@ impl Queue {
         let (mut senders, mut candidates) = (Vec::new(), Vec::new());
         for position in (0..waiting).map(|i| taken.wrapping_add(i)) {
             let sender = ring.sender(position);
-            if !senders.contains(&sender) {
+            if process.config.overtake || !senders.contains(&sender) {
                 senders.push(sender);
                 if ring.is_visible(position) {
                     candidates.push(position);
@@ -160,7 +161,9 @@ pub extern "C" fn queue(elan: *mut abi::gasnet_elan_t, slots: usize, bytes: usiz
     if number == QUEUES {
         attachment.die("queue", "too many queues");
     }
-    let fails = attachment.counts.queue.is(config.fail_queue);
+    // Equal calls in equal pools, as for `symmetric`.
+    let room = attachment.symmetric.take(64, slots * bytes);
+    let fails = attachment.counts.queue.is(config.fail_queue) || room.is_none();
     let index = (!fails)
         .then(|| ring::create(attachment.process, attachment.key, slots as u32, bytes as u32))
         .flatten();
@@ -183,6 +186,9 @@ pub extern "C" fn queue(elan: *mut abi::gasnet_elan_t, slots: usize, bytes: usiz
         }
         index => {
             attachment.endpoint.queues[number].store(0, Relaxed);
+            if let Some(offset) = room {
+                attachment.symmetric.give(attachment.symmetric.base + offset);
+            }
             if let Some(index) = index {
                 ring::destroy(attachment.process, index);
             }

@@ -10,6 +10,7 @@ use libc::c_char;
 
 use crate::attachment::{attached, Attachment};
 use crate::config::Config;
+use crate::misuse::die;
 use crate::object::{Living, Object};
 use crate::pool::Pool;
 use crate::process::{current, existing, Process};
@@ -193,11 +194,22 @@ extern "C" fn report() {
     }
 }
 
+#[cold]
+fn attachment_again() -> ! {
+    die("start", "the process is attached already")
+}
+
 fn attach(given: Option<&abi::gasnet_elan_place_t>) -> Result<&'static Attachment, String> {
     let process = current(report)?;
     let config = &process.config;
     if config.fail_start {
         return Err("the network is down (fail-start)".to_string());
+    }
+    if config.one_attachment && !attached(process).is_empty() {
+        attachment_again();
+    }
+    if config.is_elan3() && config.rails > 1 {
+        return Err(format!("the job has {} rails of Elan3: run it with one", config.rails));
     }
     let place = place(given)?;
     let vp = vp_of(config, place);

@@ -168,7 +168,11 @@ pub extern "C" fn channel(elan: *mut abi::gasnet_elan_t) -> *mut abi::gasnet_ela
         under_way: AtomicU32::new(0),
         unpolled: AtomicU32::new(0),
     };
-    count(&attachment.traffic.channels);
+    let (opened, most) = (count(&attachment.traffic.channels), attachment.process.config.channels);
+    if most != 0 && opened > most {
+        let why = format!("the adapter has memory for {most} channels");
+        attachment.die("channel", &why);
+    }
     channel.publish().handle()
 }
 
