@@ -69,7 +69,6 @@ mod plans {
         late: "late delay=50", "", "over_elan";
         messages_overtake_each_other: "reorder overtake delay=50", "",
             "packets notification send_buffers";
-        channels_are_few: "channels=18", "", "over_elan";
         reordered_by_milliseconds: "reorder late delay=5000", "",
             "packets::over_elan::exactly_once packets::over_elan::busy_recovers notified_after_data";
         few_credits: "reorder", "GASNET_ELAN_AM_CREDITS=1", "packets notification";
