@@ -130,7 +130,8 @@ mod plans {
         domains_of_several_threads: "", "GASNET_DOMAIN_COUNT=2 GASNET_GNI_PTHREADS_PER_DOMAIN=2", "over_ugni";
         threads_do_not_sleep: "", "GASNET_WAITMODE=SPIN", "over_ugni";
         parts_of_puts_in_any_order: "relaxed reorder delay=100", "GASNET_BARRIER=GNIDISSEM", "barriers";
-        threads_linger_in_calls: "linger=300", "", "operations::over_ugni::many_at_once packets::over_ugni::many_threads";
+        threads_linger_in_calls: "linger=300", "",
+            "operations::over_ugni::many_at_once packets::over_ugni::many_threads";
         barrier_by_messages: "reorder late delay=50", "GASNET_BARRIER=GNIDISSEM", "barriers";
         barrier_without_engine: "", "GASNET_USE_CE=0", "barriers";
         barrier_in_a_chain: "reorder", "GASNET_GNI_CE_RADIX=1 CONFORMANCE_HOSTS=3", "barriers";

@@ -504,10 +504,7 @@ mod tests {
             .unwrap();
         assert_eq!(plan.error(), (107, -25));
         assert!(plan.injects(2) && plan.injects(INJECTED) && !plan.injects(3));
-        assert_eq!(
-            plan.put_flags,
-            Some(u64::from(ffi::FI_INJECT) | ffi::FI_COMPLETION as u64)
-        );
+        assert_eq!(plan.put_flags, Some(u64::from(ffi::FI_INJECT | ffi::FI_COMPLETION)));
         for wrong in [
             "end=x",
             "version=1.19",
