@@ -99,7 +99,8 @@ def is_chosen(config, item):
         return False
     first = program is found[0] or program.conduit == "smp"
     # Not of every conduit with a network.
-    own = conduits not in (NETWORKED, ALL, BY_ADDRESS) and program is next(p for p in found if p.conduit == program.conduit)
+    own = conduits not in (NETWORKED, ALL, BY_ADDRESS)
+    own = own and program is next(p for p in found if p.conduit == program.conduit)
     if config.option.every:
         return True
     if config.option.slice:
