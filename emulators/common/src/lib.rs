@@ -6,7 +6,7 @@
 //! - `copy`: copies between processes
 //! - `words`: options of an emulator
 //! - `per_process`, `object`: state of this process, and objects behind handles
-//! - `maps`: what a process has mapped
+//! - `maps`, `unregistrable`: what a process has mapped, and what of it cannot be registered
 //! - `wait`, `timers`: waiting, and tasks that are done later
 //! - `random`, `forge`, `damage`, `frames`: random numbers of faults, and what they alter
 
@@ -26,5 +26,6 @@ pub mod random;
 pub mod ring;
 pub mod table;
 pub mod timers;
+pub mod unregistrable;
 pub mod wait;
 pub mod words;

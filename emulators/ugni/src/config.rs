@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use emulator_common::damage::Damage;
+use emulator_common::unregistrable::Unregistrable;
 use emulator_common::words::{check_dir, either, fields, no, number, percent, text, yes, Words};
 use gasnet_gni_abi as abi;
 
@@ -24,17 +25,6 @@ pub struct PostError {
     pub lengths: RangeInclusive<u64>,
     pub nth: u64,
     pub status: u8,
-}
-
-/// Memory that cannot be registered.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Unregistrable {
-    /// The nth registration of a process.
-    Nth(u64),
-    /// Addresses, the last excluded.
-    Range(u64, u64),
-    /// Mappings whose name contains this.
-    Named(String),
 }
 
 emulator_common::words! {
@@ -74,7 +64,7 @@ emulator_common::words! {
         pub reg_busy: u32 = 0, "reg-busy" => percent;
         /// The nth registration of a process finds no resources; 0: none.
         pub reg_fail: u64 = 0, "reg-fail" => number;
-        pub reg_invalid: Vec<Unregistrable> = Vec::new(), "reg-invalid" += unregistrable;
+        pub reg_invalid: Vec<Unregistrable> = Vec::new(), "reg-invalid" += Unregistrable::parse;
         /// Bytes that a process may register.
         pub reg_bytes: u64 = u64::MAX, "reg-bytes" => number;
         pub post_error: Vec<PostError> = Vec::new(), "post-error" += post_error;
@@ -177,22 +167,6 @@ impl Config {
     /// Pages of the memory relocation table of a NIC.
     pub fn mrt_pages(&self) -> u32 {
         self.mrt.unwrap_or(if self.is_gemini() { 16384 } else { u32::MAX })
-    }
-}
-
-/// N, 0xFROM-0xTO, or part of a name.
-fn unregistrable(text: &str) -> Result<Unregistrable, String> {
-    if let Ok(nth) = text.parse() {
-        return Ok(Unregistrable::Nth(nth));
-    }
-    let hex = |text: &str| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok();
-    match text.split_once('-') {
-        Some((from, to)) if from.starts_with("0x") => Ok(Unregistrable::Range(
-            hex(from).ok_or("needs hexadecimal addresses")?,
-            hex(to).ok_or("needs hexadecimal addresses")?,
-        )),
-        _ if text.is_empty() => Err("needs N, 0xFROM-0xTO, or part of the name of a mapping".to_string()),
-        _ => Ok(Unregistrable::Named(text.to_string())),
     }
 }
 

@@ -5,10 +5,10 @@ use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 
 use emulator_common::maps::{mapped, Mapped};
 use emulator_common::table::{index_of, set};
+use emulator_common::unregistrable::Unregistrable;
 use emulator_common::wait::drain;
 use gasnet_gni_abi as abi;
 
-use crate::config::Unregistrable;
 use crate::object::{Cq, Living, Nic, Role};
 use crate::process::{take, take_some, Process};
 use crate::refuse::{call, invalid, load, quiet, refusal, store, Outcome};
@@ -66,12 +66,8 @@ fn populates(wanted: &Wanted) -> bool {
 fn check_memory(process: &Process, wanted: &Wanted, nth: u64) -> Outcome {
     let excluded = &process.config.reg_invalid;
     let mut named = false;
-    let hit = |one: &Unregistrable| match one {
-        Unregistrable::Nth(n) => *n == nth,
-        Unregistrable::Range(from, to) => wanted.address < *to && *from < wanted.address + wanted.length,
-        Unregistrable::Named(_) => false,
-    };
-    if excluded.iter().any(hit) {
+    let hits = |one: &Unregistrable| one.hits(nth, wanted.address, wanted.length);
+    if excluded.iter().any(hits) {
         return Err(quiet(abi::GNI_RC_INVALID_PARAM));
     }
     let by_name = excluded.iter().any(|one| matches!(one, Unregistrable::Named(_)));
@@ -79,9 +75,7 @@ fn check_memory(process: &Process, wanted: &Wanted, nth: u64) -> Outcome {
         return Ok(());
     }
     let is_mapped = mapped(wanted.address, wanted.length, |name| {
-        named |= excluded
-            .iter()
-            .any(|one| matches!(one, Unregistrable::Named(part) if name.contains(part.as_str())));
+        named |= excluded.iter().any(|one| one.is_named(name));
     });
     match is_mapped {
         _ if named => Err(quiet(abi::GNI_RC_INVALID_PARAM)),
