@@ -1,5 +1,6 @@
-//! LIDs and GIDs of the ports of a fabric, and the port that an address vector names. All ports of
-//! a subnet reach each other, also through the same port; on Ethernet, routers connect all.
+//! LIDs and GIDs of ports, and the port that an address vector names. All ports of a subnet reach
+//! each other, also through the same port; on Ethernet, routers connect all. Word `fabric` divides
+//! them.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -58,11 +59,18 @@ pub fn guid(device: u32, port: Option<u32>) -> u64 {
     0x0200_5eff_fe00_0000 | u64::from(device) << 8 | port.map_or(0, |p| u64::from(p) + 1)
 }
 
-/// The first LID of a port; 0 on RoCE.
+/// The first LID of a port; 0 on RoCE. LIDs count in each fabric. Those that have changed follow
+/// the others.
 pub fn lid(config: &Config, port: Port) -> u16 {
+    let words = &config.of_ports;
     match config.link {
-        Link::InfiniBand if config.of_ports.has_lid(port) => {
-            ((1 + port.device * PORTS as u32 + port.port) << config.of_ports.lmc) as u16
+        Link::InfiniBand if words.has_lid(port) => {
+            let fabric = words.fabric(port.device);
+            let before = (0..port.device)
+                .filter(|&device| words.fabric(device) == fabric)
+                .count();
+            let moved = if words.has_moved(port) { DEVICES * PORTS } else { 0 };
+            ((1 + moved + before * PORTS + port.port as usize) << words.lmc) as u16
         }
         _ => 0,
     }
@@ -105,7 +113,8 @@ pub fn usual_gid(config: &Config, port: Port, index: u32) -> Option<([u8; 16], u
 pub fn find(config: &Config, from: Port, address: Address) -> Option<Port> {
     let is_reached = |port: &Port| {
         let [one, other] = [from, *port].map(|port| config.of_ports.subnet(port.device));
-        config.link == Link::Roce || one == other
+        let fabrics = [from, *port].map(|port| config.of_ports.fabric(port.device));
+        fabrics[0] == fabrics[1] && (config.link == Link::Roce || one == other)
     };
     ports(config).filter(is_reached).find(|&port| match address {
         Address::Lid(wanted) => {
@@ -171,7 +180,7 @@ impl Process {
     }
 }
 
-const _: () = assert!(DEVICES * PORTS < 0xc000, "LIDs of unicast");
+const _: () = assert!((1 + 2 * DEVICES * PORTS) << 7 < 0xc000, "LIDs of unicast");
 
 #[cfg(test)]
 mod tests {

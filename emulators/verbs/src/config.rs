@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use emulator_common::words::{check_dir, either, fields, no, number, percent, text, yes, Words};
+use emulator_common::unregistrable::Unregistrable;
+use emulator_common::words::{check_dir, either, fields, no, number, percent, text, within, yes, Words};
 
 use gasnet_ibv_abi as abi;
 
 use crate::damage::{self, Damage};
 use crate::forge::Forgery;
-use crate::ports::{device_and, Ports};
+use crate::ports::{device_and, keys_of, port_and, Ports};
 use crate::profiles;
-use crate::shm::{DEVICES, PORTS};
+use crate::shm::{Port, DEVICES, PORTS};
 use crate::text as names;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,8 +34,51 @@ pub enum Call {
     CreateCq,
     CreateQp,
     CreateSrq,
+    ForkInit,
+    OpenDevice,
     OpenXrcd,
     RegMr,
+}
+
+/// Capability bits of paging on demand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Odp {
+    pub implicit: bool,
+    /// `IBV_ODP_SUPPORT_*` of RC.
+    pub operations: u32,
+}
+
+impl Odp {
+    /// A ConnectX-6 reports the same (openucx/ucx#9727).
+    const USUAL: Odp = Odp {
+        implicit: true,
+        operations: abi::IBV_ODP_SUPPORT_SEND
+            | abi::IBV_ODP_SUPPORT_RECV
+            | abi::IBV_ODP_SUPPORT_WRITE
+            | abi::IBV_ODP_SUPPORT_READ
+            | abi::IBV_ODP_SUPPORT_SRQ_RECV,
+    };
+
+    /// Whether the memory of an operation may be paged, at the end that posts it.
+    pub fn has(self, operation: Operation) -> bool {
+        let bit = match operation {
+            Operation::Send => abi::IBV_ODP_SUPPORT_SEND,
+            Operation::Write => abi::IBV_ODP_SUPPORT_WRITE,
+            Operation::Read => abi::IBV_ODP_SUPPORT_READ,
+            Operation::Atomic => abi::IBV_ODP_SUPPORT_ATOMIC,
+        };
+        self.operations & bit != 0
+    }
+
+    /// The same of posted receives.
+    pub fn has_receives(self, are_shared: bool) -> bool {
+        let bit = if are_shared {
+            abi::IBV_ODP_SUPPORT_SRQ_RECV
+        } else {
+            abi::IBV_ODP_SUPPORT_RECV
+        };
+        self.operations & bit != 0
+    }
 }
 
 /// Calls of a kind that fail with an errno: the first, and their number.
@@ -98,8 +142,9 @@ emulator_common::words! {
         pub late_visible: bool = false, "late-visible" => yes;
         /// Writes complete before their data are visible.
         pub early_completion: bool = false, "early-completion" => yes;
-        /// Writes overtake each other on the bus, which keeps no order of their bytes either.
-        pub relaxed: bool = false;
+        /// Writes overtake each other on the bus, which keeps no order of their bytes either: of as
+        /// many bytes stay together.
+        pub relaxed: Option<usize> = None;
         /// The nth RC message of a process meets a connection that is cut; 0: none.
         pub drop_connection: u64 = 0, "drop-connection" => number;
         pub port_down: Vec<PortDown> = Vec::new(), "port-down" += port_down;
@@ -145,6 +190,8 @@ emulator_common::words! {
         pub report: bool = false, "report" => yes;
         /// The nth registration of a process fails; 0: none.
         pub reg_fail: u64 = 0, "reg-fail" => number;
+        /// Memory that cannot be registered, and the errno.
+        pub reg_invalid: Vec<(Unregistrable, i32)> = Vec::new(), "reg-invalid" += reg_invalid;
         /// Memory that is unmapped while registered is noticed.
         pub stale: bool = false, "stale" => yes;
         /// Polls in a row that find nothing until one yields the core; 0: none does.
@@ -157,6 +204,7 @@ emulator_common::words! {
         /// Whether `ibv_reg_mr` takes memory of devices.
         pub peer_memory: bool = false, "peer-memory" => yes;
         pub odp: bool = true, "no-odp" => no;
+        pub odp_bits: Odp = Odp::USUAL, "odp" => odp_bits;
         /// Whether memory that cannot be written can be registered.
         pub read_only: bool = true, "no-read-only" => no;
         pub srq: bool = true, "no-srq" => no;
@@ -181,6 +229,8 @@ emulator_common::words! {
         pub device_fatal: Vec<(u32, Duration)> = Vec::new(), "device-fatal" += |text| device_and(text, ms);
         /// Failing devices that are unplugged then.
         pub unplug: Vec<u32> = Vec::new();
+        /// Calls that destroy an object of a device that has failed fail, too.
+        pub destroy_fails: bool = false, "destroy-fails" => yes;
         pub events: Vec<Raised> = Vec::new(), "event" += raised;
         /// Devices whose GIDs of IP addresses vanish at the event.
         pub gid_gone: Vec<u32> = Vec::new();
@@ -190,6 +240,11 @@ emulator_common::words! {
         /// QPs take less inline data than was asked for.
         pub clamp_inline: u32 = u32::MAX, "clamp-inline" => number;
         pub max_qp_wr: u32 = 16384, "max-qp-wr" => number;
+        /// Receives of a QP; None: as many as work requests.
+        pub max_recv_wr: Option<u32> = None, "max-recv-wr" => |text| number(text).map(Some);
+        /// Bytes of the table of extended calls, of which the first are the last that were added;
+        /// None: all.
+        pub table: Option<usize> = None, "table" => |text| number(text).map(Some);
         /// Completions of a CQ.
         pub max_cqe: u32 = (1 << 20) - 1, "max-cqe" => number;
         /// Work requests of send queues take units, of which a queue has `max_qp_wr`.
@@ -215,10 +270,9 @@ impl Words for Config {
 
     fn set(&mut self, name: &str, value: &str) -> Option<Result<(), String>> {
         let result = match name {
-            "relaxed" => {
-                (self.early_completion, self.relaxed) = (true, true);
-                Ok(())
-            }
+            "relaxed" => relaxed(value).map(|bytes| {
+                (self.early_completion, self.relaxed) = (true, Some(bytes));
+            }),
             "device" => profiles::words(value).and_then(|words| self.take(words)),
             "unplug" => device_and(value, ms).map(|(device, after)| {
                 self.device_fatal.push((device, after));
@@ -227,6 +281,15 @@ impl Words for Config {
             "gid-gone" => raised(&format!("gid_change:{value}")).map(|raised| {
                 self.gid_gone.push(raised.device);
                 self.events.push(raised);
+            }),
+            "lid-change" => port_change("lid_change", value).map(|(port, raised, _)| {
+                self.of_ports.lid_changes.push(port);
+                self.events.push(raised);
+            }),
+            "pkey-change" => port_change("pkey_change", value).and_then(|(port, raised, keys)| {
+                self.of_ports.later_partitions.push((port, keys_of(keys)?));
+                self.events.push(raised);
+                Ok(())
             }),
             _ => {
                 return self
@@ -238,7 +301,8 @@ impl Words for Config {
     }
 
     fn names() -> Vec<&'static str> {
-        [&["device", "relaxed", "unplug", "gid-gone"], Self::WORDS, Ports::WORDS].concat()
+        const OTHERS: &[&str] = &["device", "relaxed", "unplug", "gid-gone", "lid-change", "pkey-change"];
+        [OTHERS, Self::WORDS, Ports::WORDS].concat()
     }
 
     fn check(&self) -> Result<(), String> {
@@ -336,6 +400,51 @@ fn atomics(text: &str) -> Result<u32, String> {
     }
 }
 
+/// Bytes that stay together; 64 by default.
+fn relaxed(text: &str) -> Result<usize, String> {
+    match text {
+        "" => Ok(64),
+        bytes => within(1, 1 << 20)(bytes),
+    }
+}
+
+/// Names between commas.
+fn odp_bits(text: &str) -> Result<Odp, String> {
+    let mut odp = Odp {
+        implicit: false,
+        operations: 0,
+    };
+    for name in text.split(',') {
+        odp.operations |= match name {
+            "implicit" => {
+                odp.implicit = true;
+                0
+            }
+            "send" => abi::IBV_ODP_SUPPORT_SEND,
+            "recv" => abi::IBV_ODP_SUPPORT_RECV,
+            "write" => abi::IBV_ODP_SUPPORT_WRITE,
+            "read" => abi::IBV_ODP_SUPPORT_READ,
+            "atomic" => abi::IBV_ODP_SUPPORT_ATOMIC,
+            "srq" => abi::IBV_ODP_SUPPORT_SRQ_RECV,
+            _ => {
+                return Err(format!(
+                    "{name}: must be implicit, send, recv, write, read, atomic or srq"
+                ))
+            }
+        };
+    }
+    Ok(odp)
+}
+
+/// What cannot be registered, and `:ERRNO`; EFAULT by default.
+fn reg_invalid(text: &str) -> Result<(Unregistrable, i32), String> {
+    let named = text
+        .rsplit_once(':')
+        .and_then(|(what, name)| Some((what, errno(name).ok()?)));
+    let (what, errno) = named.unwrap_or((text, libc::EFAULT));
+    Ok((Unregistrable::parse(what)?, errno))
+}
+
 /// `ANSWERED[:STARTED]`
 fn rd_atom(text: &str) -> Result<[u8; 2], String> {
     let (answered, started) = text.split_once(':').unwrap_or((text, text));
@@ -375,9 +484,16 @@ fn failing_call(text: &str) -> Result<Failing, String> {
         "create_cq" => Call::CreateCq,
         "create_qp" => Call::CreateQp,
         "create_srq" => Call::CreateSrq,
+        "fork_init" => Call::ForkInit,
+        "open_device" => Call::OpenDevice,
         "open_xrcd" => Call::OpenXrcd,
         "reg_mr" => Call::RegMr,
-        _ => return Err("must begin with create_cq, create_qp, create_srq, open_xrcd or reg_mr".to_string()),
+        _ => {
+            return Err(
+                "must begin with create_cq, create_qp, create_srq, fork_init, open_device, open_xrcd or reg_mr"
+                    .to_string(),
+            )
+        }
     };
     Ok(Failing {
         call,
@@ -390,8 +506,10 @@ fn failing_call(text: &str) -> Result<Failing, String> {
 fn errno(name: &str) -> Result<i32, String> {
     Ok(match name {
         "EAGAIN" => libc::EAGAIN,
+        "EFAULT" => libc::EFAULT,
         "EHOSTUNREACH" => libc::EHOSTUNREACH,
         "EINVAL" => libc::EINVAL,
+        "EIO" => libc::EIO,
         "ENETUNREACH" => libc::ENETUNREACH,
         "ENOMEM" => libc::ENOMEM,
         "ENOSYS" => libc::ENOSYS,
@@ -416,6 +534,19 @@ fn raised(text: &str) -> Result<Raised, String> {
         port: fields.get(3).map_or(Ok(1), |port| number(port))?,
         after: ms(fields[2])?,
     })
+}
+
+/// `DEVICE:PORT:AFTER_MS[:REST]`: an event of a port that changes it.
+fn port_change<'a>(kind: &str, text: &'a str) -> Result<(Port, Raised, &'a str), String> {
+    let (port, rest) = port_and(text)?;
+    let (after, rest) = rest.split_once(':').unwrap_or((rest, ""));
+    let raised = Raised {
+        kind: event_named(kind)?,
+        device: port.device,
+        port: port.port + 1,
+        after: ms(after)?,
+    };
+    Ok((port, raised, rest))
 }
 
 fn port_down(text: &str) -> Result<PortDown, String> {

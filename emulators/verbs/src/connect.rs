@@ -2,7 +2,7 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use emulator_common::lock::locked;
@@ -11,7 +11,7 @@ use gasnet_ibv_abi as abi;
 
 use crate::address::{port_numbered, Address, Vector};
 use crate::config::{Config, Link};
-use crate::handle::{context_of, load, null, store, zeroed, Ah, Context, Object, Pd, Qp};
+use crate::handle::{check_end, context_of, load, misuse, null, store, zeroed, Ah, Context, Object, Pd, Qp};
 use crate::path::vector_is_valid;
 use crate::send;
 
@@ -66,12 +66,19 @@ extern "C" fn ibv_create_ah(pd: *mut abi::ibv_pd, attr: *mut abi::ibv_ah_attr) -
         visible: UnsafeCell::new(abi::ibv_ah { context, pd, handle: 0 }),
         pd: Using::of(&Pd::of(pd).users),
         vector,
+        queued: AtomicU32::new(0),
     }
     .handle()
 }
 
 #[no_mangle]
 extern "C" fn ibv_destroy_ah(ah: *mut abi::ibv_ah) -> c_int {
+    let queued = Ah::of(ah).queued.load(Relaxed);
+    match check_end(context_of(ah), queued) {
+        Ok(()) => {}
+        Err(libc::EBUSY) => misuse("ibv_destroy_ah while datagrams that name the handle are queued"),
+        Err(errno) => return errno,
+    }
     Ah::free(ah);
     0
 }

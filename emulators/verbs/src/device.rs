@@ -9,7 +9,7 @@ use std::sync::Arc;
 use gasnet_ibv_abi as abi;
 
 use crate::address;
-use crate::config::{Ability, Config, Link};
+use crate::config::{Ability, Call, Config, Link};
 use crate::event;
 use crate::extended;
 use crate::handle::{load, misuse, null, null_for, store, zeroed, Context, Cq, Device, Object, Qp, Srq};
@@ -20,6 +20,7 @@ use crate::qp::is_of_qp;
 use crate::raise::{self, Opened};
 use crate::reclaim::destroy_events;
 use crate::shm::Port;
+use crate::single_thread;
 use crate::verbs;
 
 /// Writes a string into an array of C, with its zero.
@@ -149,7 +150,31 @@ fn new_context(config: &Config, index: u32, device: *mut abi::ibv_device, async_
     context.ops.post_send = Some(verbs::post_send);
     context.ops.post_recv = Some(verbs::post_recv);
     context.ops.post_srq_recv = Some(verbs::post_srq_recv);
+    if let Some(bytes) = config.table {
+        shorten(&mut visible, bytes);
+    }
     visible
+}
+
+/// Calls before the table of an older library, which a program must not read.
+extern "C" fn absent() {
+    misuse("a call of the extended context before the beginning of its table");
+}
+
+/// Makes the table of extended calls as long as that of an older library.
+fn shorten(visible: &mut abi::verbs_context, bytes: usize) {
+    visible.sz = bytes;
+    let missing = size_of::<abi::verbs_context>().saturating_sub(bytes);
+    let calls = missing.min(std::mem::offset_of!(abi::verbs_context, _ABI_placeholder3));
+    for call in 0..calls / size_of::<usize>() {
+        // SAFETY: the struct begins with as many pointers.
+        unsafe {
+            (&raw mut *visible)
+                .cast::<*const ()>()
+                .add(call)
+                .write(absent as *const ())
+        };
+    }
 }
 
 #[no_mangle]
@@ -161,11 +186,11 @@ extern "C" fn ibv_open_device(device: *mut abi::ibv_device) -> *mut abi::ibv_con
     if process.config.of_ports.is_unopened(index) {
         return null(libc::EACCES);
     }
-    if let Err(errno) = process.check(index) {
+    let checked = process.check(index);
+    if let Err(errno) = checked.and_then(|()| process.count(Call::OpenDevice)) {
         return null(errno);
     }
-    let is_single_threaded = std::env::var("MLX5_SINGLE_THREADED").is_ok_and(|value| value == "1");
-    poll::IS_SINGLE_THREADED.store(is_single_threaded, Relaxed);
+    single_thread::read_variable();
     let (events, descriptor) = match event::create(process) {
         Ok(made) => made,
         Err(error) => return null_for(&error),
@@ -196,7 +221,9 @@ extern "C" fn ibv_open_device(device: *mut abi::ibv_device) -> *mut abi::ibv_con
 extern "C" fn ibv_close_device(context: *mut abi::ibv_context) -> c_int {
     let object = Context::of(context);
     let users = object.users.load(Relaxed);
-    if users != 0 && !object.process.config.leaks {
+    // The program has tried to destroy them.
+    let has_failed = object.process.config.destroy_fails && object.process.check(object.device).is_err();
+    if users != 0 && !object.process.config.leaks && !has_failed {
         misuse(&format!(
             "ibv_close_device while {users} objects of the device live, which would use freed memory"
         ));
@@ -272,6 +299,9 @@ fn attributes(process: &Process, device: u32) -> abi::ibv_device_attr {
 #[no_mangle]
 extern "C" fn ibv_query_device(context: *mut abi::ibv_context, attr: *mut abi::ibv_device_attr) -> c_int {
     let object = Context::of(context);
+    if let Err(errno) = object.process.check(object.device) {
+        return errno;
+    }
     store(attr, attributes(object.process, object.device));
     0
 }
@@ -297,19 +327,19 @@ extern "C" fn query_device_ex(
 ) -> c_int {
     let object = Context::of(context);
     let config = &object.process.config;
+    if let Err(errno) = object.process.check(object.device) {
+        return errno;
+    }
     let mut attr: abi::ibv_device_attr_ex = zeroed();
     attr.orig_attr = attributes(object.process, object.device);
     if config.has(object.device, Ability::Odp) {
-        attr.odp_caps.general_caps = u64::from(abi::IBV_ODP_SUPPORT | abi::IBV_ODP_SUPPORT_IMPLICIT);
-        // A ConnectX-6 reports the same (openucx/ucx#9727).
-        let common = abi::IBV_ODP_SUPPORT_SEND
-            | abi::IBV_ODP_SUPPORT_WRITE
-            | abi::IBV_ODP_SUPPORT_READ
-            | abi::IBV_ODP_SUPPORT_SRQ_RECV;
-        attr.odp_caps.per_transport_caps.rc_odp_caps = common | abi::IBV_ODP_SUPPORT_RECV;
-        attr.odp_caps.per_transport_caps.ud_odp_caps = abi::IBV_ODP_SUPPORT_SEND;
+        let odp = config.odp_bits;
+        let implicit = if odp.implicit { abi::IBV_ODP_SUPPORT_IMPLICIT } else { 0 };
+        attr.odp_caps.general_caps = u64::from(abi::IBV_ODP_SUPPORT | implicit);
+        attr.odp_caps.per_transport_caps.rc_odp_caps = odp.operations;
+        attr.odp_caps.per_transport_caps.ud_odp_caps = odp.operations & abi::IBV_ODP_SUPPORT_SEND;
         if config.has(object.device, Ability::Xrc) {
-            attr.xrc_odp_caps = common;
+            attr.xrc_odp_caps = odp.operations & !abi::IBV_ODP_SUPPORT_RECV;
         }
     }
     attr.completion_timestamp_mask = u64::MAX;

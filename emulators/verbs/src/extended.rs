@@ -4,6 +4,7 @@
 
 use std::ffi::{c_int, c_void};
 
+use emulator_common::wait::Using;
 use gasnet_ibv_abi as abi;
 
 use crate::address::Destination;
@@ -45,6 +46,7 @@ pub extern "C" fn create_cq_ex(
 
 extern "C" fn next_poll(cq: *mut abi::ibv_cq_ex) -> c_int {
     let object = Cq::of(cq.cast());
+    object.poller.check("poll a CQ");
     let mut next = None;
     if cq::poll(object.process, object.shared, 1, |cqe| next = Some(*cqe)).is_err() {
         return libc::EIO;
@@ -130,7 +132,9 @@ extern "C" fn wr_start(qp: *mut abi::ibv_qp_ex) {
 }
 
 extern "C" fn wr_complete(qp: *mut abi::ibv_qp_ex) -> c_int {
-    send::post(&Qp::of(qp.cast()).qp, batch(qp).drain(..)).map_or_else(|(errno, _)| errno, |()| 0)
+    let object = Qp::of(qp.cast());
+    object.sender.check("post to a send queue");
+    send::post(&object.qp, batch(qp).drain(..)).map_or_else(|(errno, _)| errno, |()| 0)
 }
 
 /// Begins a work request; what `fill` does not set follows by other calls.
@@ -181,8 +185,12 @@ extern "C" fn wr_atomic_fetch_add(qp: *mut abi::ibv_qp_ex, rkey: u32, addr: u64,
     });
 }
 extern "C" fn wr_set_ud_addr(qp: *mut abi::ibv_qp_ex, ah: *mut abi::ibv_ah, qpn: u32, qkey: u32) {
-    let vector = Ah::of(ah).vector;
-    amend(qp, |wqe| wqe.ud = Some(Destination { vector, qpn, qkey }));
+    let Ah { vector, queued, .. } = Ah::of(ah);
+    let vector = *vector;
+    amend(qp, |wqe| {
+        wqe.ud = Some(Destination { vector, qpn, qkey });
+        wqe.handle = Some(Using::of(queued));
+    });
 }
 extern "C" fn wr_set_xrc_srqn(qp: *mut abi::ibv_qp_ex, srqn: u32) {
     amend(qp, |wqe| wqe.srqn = srqn);

@@ -21,11 +21,13 @@ pub struct Counts {
     messages: Count,
     ends: Count,
     registrations: Count,
+    /// Registrations, for `reg-invalid`.
+    pub kinds: Count,
     datagrams: Count,
     resolved: Count,
     handles: Count,
     /// By `Call`.
-    calls: [Count; 5],
+    calls: [Count; 7],
 }
 
 /// Whether a call is not one of the first, which fail with an errno.

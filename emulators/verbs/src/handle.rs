@@ -6,8 +6,7 @@ use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
-use std::thread::ThreadId;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use emulator_common::lock::locked;
 use emulator_common::wait::{Misses, Using};
@@ -18,9 +17,11 @@ use crate::copy::Sge;
 use crate::cq::Cqe;
 use crate::device_memory::Mapping;
 use crate::footprint::Locked;
+use crate::fork;
 use crate::process::Process;
 use crate::qp;
 use crate::shm;
+use crate::single_thread::OnlyThread;
 use crate::wqe::Wqe;
 
 /// Counts events that were delivered and acknowledged. The destruction of an object waits until all
@@ -112,9 +113,7 @@ pub struct Cq {
     pub context: Using<'static>,
     pub channel: Option<Using<'static>>,
     pub users: AtomicU32,
-    /// Made without a lock (`MLX5_SINGLE_THREADED`), for the thread that polls first.
-    pub single_threaded: bool,
-    pub poller: OnceLock<ThreadId>,
+    pub poller: OnlyThread,
     pub misses: Misses,
     pub completions: Acknowledged,
     pub asynchronous: Acknowledged,
@@ -135,6 +134,7 @@ pub struct Srq {
     /// Its PD, and the domain and the CQ of an XRC SRQ.
     pub uses: Vec<Using<'static>>,
     pub users: AtomicU32,
+    pub poster: OnlyThread,
     pub asynchronous: Acknowledged,
     pub locked: Locked,
 }
@@ -146,6 +146,9 @@ pub struct Qp {
     pub qp: Arc<qp::Qp>,
     /// Its PD, CQs and SRQ, or the domain of an XRC receive QP.
     pub uses: Vec<Using<'static>>,
+    /// The threads that post to its send and receive queues.
+    pub sender: OnlyThread,
+    pub receiver: OnlyThread,
     pub asynchronous: Acknowledged,
     /// None: opened.
     pub locked: Option<Locked>,
@@ -158,6 +161,8 @@ pub struct Ah {
     pub visible: UnsafeCell<abi::ibv_ah>,
     pub pd: Using<'static>,
     pub vector: Vector,
+    /// Datagrams that have not completed.
+    pub queued: AtomicU32,
 }
 
 #[repr(C)]
@@ -175,9 +180,15 @@ pub trait Object: Sized + 'static {
     /// The object of a handle.
     fn of(handle: *mut Self::Handle) -> &'static Self {
         check(handle, std::any::type_name::<Self>());
+        Self::check_process(handle);
         // SAFETY: programs pass handles that `handle` made, and this one was not ended; the object
         // begins with what the handle points to.
         unsafe { &*handle.cast::<Self>() }
+    }
+
+    /// Aborts if the process is a fork of the one that made the object.
+    fn check_process(handle: *mut Self::Handle) {
+        context_of(handle);
     }
 
     /// A handle, valid until `free`.
@@ -237,7 +248,6 @@ macro_rules! objects {
     })* };
 }
 objects! {
-    Device: abi::ibv_device,
     Pd: abi::ibv_pd,
     Mr: abi::ibv_mr,
     Channel: abi::ibv_comp_channel,
@@ -248,6 +258,13 @@ objects! {
     Xrcd: abi::ibv_xrcd,
 }
 
+/// Devices are the same in all processes.
+impl Object for Device {
+    type Handle = abi::ibv_device;
+
+    fn check_process(_: *mut abi::ibv_device) {}
+}
+
 /// The handle is inside the object, whose C part grows to the front.
 impl Object for Context {
     type Handle = abi::ibv_context;
@@ -255,12 +272,16 @@ impl Object for Context {
     fn of(handle: *mut abi::ibv_context) -> &'static Context {
         check(handle, "Context");
         // SAFETY: as above, and the context's place in its struct is part of the ABI.
-        unsafe {
+        let context: &Context = unsafe {
             &*handle
                 .cast::<u8>()
                 .sub(std::mem::offset_of!(abi::verbs_context, context))
                 .cast()
+        };
+        if fork::is_child_of(context.process) {
+            misuse("use of an object in a forked child, whose parent has made it");
         }
+        context
     }
 
     fn handle(self) -> *mut abi::ibv_context {
@@ -281,6 +302,18 @@ pub fn context_of<T>(handle: *mut T) -> &'static Context {
     check(handle, std::any::type_name::<T>());
     // SAFETY: all objects of verbs but contexts and devices begin with their context.
     Context::of(unsafe { *handle.cast::<*mut abi::ibv_context>() })
+}
+
+/// Whether an object of a device may be ended. Err: errno, if others use it, or the device has
+/// failed with option `destroy-fails`.
+pub fn check_end(context: &Context, users: u32) -> Result<(), i32> {
+    if context.process.config.destroy_fails {
+        context.process.check(context.device)?;
+    }
+    match users {
+        0 => Ok(()),
+        _ => Err(libc::EBUSY),
+    }
 }
 
 /// A struct of verbs, all zero.

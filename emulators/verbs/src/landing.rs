@@ -4,6 +4,7 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
+use emulator_common::random::Random;
 use emulator_common::wait::until;
 
 use crate::copy::{self, Pieces};
@@ -21,19 +22,26 @@ pub fn later(process: &'static Process, to: Wanted, data: Vec<u8>) {
     process.bus.at(due_ns, move || land(process, &to, &data, number));
 }
 
-/// Data of a write land at once, before those of earlier ones, the last bytes first (option
+/// Blocks of data with their offsets, in any order. As many bytes stay together, and more of long
+/// data.
+fn shuffled<'a>(data: &'a [u8], together: usize, random: &Random) -> Vec<(usize, &'a [u8])> {
+    /// Each block is a system call.
+    const MOST: usize = 1024;
+    let size = together.max(data.len().div_ceil(MOST));
+    let mut blocks: Vec<(usize, &[u8])> = (0..).step_by(size).zip(data.chunks(size)).collect();
+    for last in (1..blocks.len()).rev() {
+        blocks.swap(last, random.below(last as u64 + 1) as usize);
+    }
+    blocks
+}
+
+/// Data of a write land at once, before those of earlier ones, in blocks in any order (option
 /// `relaxed`).
-pub fn overtake(pid: libc::pid_t, addr: u64, data: &[u8]) {
-    /// Bytes that stay together.
-    const BLOCK: usize = 64;
-    for (block, bytes) in data.chunks(BLOCK).enumerate().rev() {
+pub fn overtake(process: &Process, pid: libc::pid_t, addr: u64, data: &[u8], together: usize) {
+    for (offset, bytes) in shuffled(data, together, &process.random) {
         let from = Pieces::of(bytes.as_ptr() as u64, bytes.len() as u64);
         // The owner of the memory may be dead.
-        let _ = copy::write(
-            pid,
-            &from,
-            &Pieces::of(addr + (block * BLOCK) as u64, bytes.len() as u64),
-        );
+        let _ = copy::write(pid, &from, &Pieces::of(addr + offset as u64, bytes.len() as u64));
     }
 }
 
@@ -54,4 +62,24 @@ pub fn settle(process: &Process, device: u32) {
     let landings = &process.fabric.landings[device as usize];
     let completed = landings.completed.load(SeqCst);
     until(|| landings.landed.load(SeqCst).wrapping_sub(completed) as i32 >= 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_a_write_come_in_any_order() {
+        let (data, random) = ([7; 100], Random::new(1, 0));
+        let mut blocks = shuffled(&data, 1, &random);
+        assert!(!blocks.is_sorted() && blocks.len() == 100);
+        blocks.sort_unstable();
+        assert!(blocks.iter().enumerate().all(|(n, block)| *block == (n, &data[..1])));
+        let mut long = shuffled(&[7; 5000], 1, &random)
+            .iter()
+            .map(|block| block.1.len())
+            .collect::<Vec<_>>();
+        long.sort_unstable();
+        assert_eq!((long.len(), long[0], long[1]), (1000, 5, 5));
+    }
 }

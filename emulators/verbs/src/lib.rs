@@ -7,7 +7,7 @@
 //!   that is no longer mapped, this process's part of it, and the faults that EMU_VERBS asks for
 //! - `address`, `path`, `copy`: LIDs and GIDs, paths of QPs, copies between processes
 //! - `footprint`, `fork`, `device_memory`, `mr`, `landing`: registered memory
-//! - `event`, `cq`, `receive`, `srq`, `wqe`: queues
+//! - `event`, `cq`, `receive`, `srq`, `wqe`, `single_thread`: queues
 //! - `state`, `migration`, `qp`: queue pairs
 //! - `damage`, `respond`, `ud`, `send`: operations
 //! - `handle`, `raise`: the objects behind handles, and asynchronous events of faults
@@ -47,6 +47,7 @@ mod refused;
 mod respond;
 mod send;
 mod shm;
+mod single_thread;
 mod srq;
 mod stale;
 mod state;

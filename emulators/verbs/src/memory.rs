@@ -9,7 +9,7 @@ use gasnet_ibv_abi as abi;
 
 use crate::config::Call;
 use crate::device_memory::{Mapping, PAGE};
-use crate::handle::{context_of, load, null, Context, Mr, Object, Pd, Xrcd};
+use crate::handle::{check_end, context_of, load, null, Context, Mr, Object, Pd, Xrcd};
 use crate::landing;
 use crate::mr::{self, Region};
 use crate::process::Process;
@@ -21,7 +21,11 @@ fn number(process: &Process) -> u32 {
 
 #[no_mangle]
 extern "C" fn ibv_alloc_pd(context: *mut abi::ibv_context) -> *mut abi::ibv_pd {
-    let number = number(Context::of(context).process);
+    let owner = Context::of(context);
+    if let Err(errno) = owner.process.check(owner.device) {
+        return null(errno);
+    }
+    let number = number(owner.process);
     let visible = UnsafeCell::new(abi::ibv_pd {
         context,
         handle: number,
@@ -29,7 +33,7 @@ extern "C" fn ibv_alloc_pd(context: *mut abi::ibv_context) -> *mut abi::ibv_pd {
     Pd {
         visible,
         number,
-        context: Using::of(&Context::of(context).users),
+        context: Using::of(&owner.users),
         users: AtomicU32::new(0),
     }
     .handle()
@@ -37,8 +41,8 @@ extern "C" fn ibv_alloc_pd(context: *mut abi::ibv_context) -> *mut abi::ibv_pd {
 
 #[no_mangle]
 extern "C" fn ibv_dealloc_pd(pd: *mut abi::ibv_pd) -> c_int {
-    if Pd::of(pd).users.load(Relaxed) != 0 {
-        return libc::EBUSY;
+    if let Err(errno) = check_end(context_of(pd), Pd::of(pd).users.load(Relaxed)) {
+        return errno;
     }
     Pd::free(pd);
     0
@@ -158,6 +162,10 @@ extern "C" fn ibv_reg_dmabuf_mr(
 #[no_mangle]
 extern "C" fn ibv_dereg_mr(mr: *mut abi::ibv_mr) -> c_int {
     let (object, context) = (Mr::of(mr), context_of(mr));
+    // Nothing is made of a region.
+    if let Err(errno) = check_end(context, 0) {
+        return errno;
+    }
     if context.process.config.early_completion {
         landing::settle(context.process, context.device);
     }
@@ -184,11 +192,13 @@ pub extern "C" fn open_xrcd(context: *mut abi::ibv_context, attr: *mut abi::ibv_
     if attr.comp_mask & both != both {
         return null(libc::EINVAL);
     }
-    if let Err(errno) = Context::of(context).process.count(Call::OpenXrcd) {
+    let owner = Context::of(context);
+    let checked = owner.process.check(owner.device);
+    if let Err(errno) = checked.and_then(|()| owner.process.count(Call::OpenXrcd)) {
         return null(errno);
     }
     let number = match attr.fd {
-        -1 => number(Context::of(context).process),
+        -1 => number(owner.process),
         fd => {
             // SAFETY: the call writes the struct.
             let (result, file) = unsafe {
@@ -205,15 +215,15 @@ pub extern "C" fn open_xrcd(context: *mut abi::ibv_context, attr: *mut abi::ibv_
     Xrcd {
         visible: UnsafeCell::new(abi::ibv_xrcd { context }),
         number,
-        context: Using::of(&Context::of(context).users),
+        context: Using::of(&owner.users),
         users: AtomicU32::new(0),
     }
     .handle()
 }
 
 pub extern "C" fn close_xrcd(xrcd: *mut abi::ibv_xrcd) -> c_int {
-    if Xrcd::of(xrcd).users.load(Relaxed) != 0 {
-        return libc::EBUSY;
+    if let Err(errno) = check_end(context_of(xrcd), Xrcd::of(xrcd).users.load(Relaxed)) {
+        return errno;
     }
     Xrcd::free(xrcd);
     0

@@ -24,7 +24,7 @@ pub fn attributes_are_valid(config: &Config, qp: &Shared, attr: &abi::ibv_qp_att
         return true;
     }
     let path_is_valid = port_numbered(config, qp.device.load(Relaxed), attr.alt_port_num).is_some_and(|port| {
-        usize::from(attr.alt_pkey_index) < config.of_ports.partitions(port).len()
+        config.of_ports.has_partition(port, attr.alt_pkey_index)
             && attr.alt_timeout < 32
             && vector_is_valid(config, port, &attr.alt_ah_attr)
     });

@@ -56,5 +56,5 @@ extern "C" fn ibv_query_qp_data_in_order(qp: *mut abi::ibv_qp, opcode: u32, _fla
     let state = Qp::of(qp).qp.shared.state.load(Relaxed);
     let is_asked = [abi::IBV_WR_RDMA_WRITE, abi::IBV_WR_RDMA_READ, abi::IBV_WR_SEND].contains(&opcode);
     let config = &context_of(qp).process.config;
-    c_int::from(is_asked && state == abi::IBV_QPS_RTS && config.order && !config.relaxed)
+    c_int::from(is_asked && state == abi::IBV_QPS_RTS && config.order && config.relaxed.is_none())
 }

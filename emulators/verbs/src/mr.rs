@@ -3,7 +3,7 @@
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 
 use emulator_common::copy::{self, Pieces};
-use emulator_common::maps::is_mapped;
+use emulator_common::maps::{is_mapped, mapped};
 use emulator_common::wait::{drain, Using};
 use gasnet_ibv_abi as abi;
 
@@ -45,6 +45,9 @@ pub fn register(process: &Process, region: &Region) -> Result<u32, i32> {
         return Err(libc::EOPNOTSUPP);
     }
     let implicit = on_demand && region.addr == 0 && region.length == u64::MAX;
+    if implicit && !process.config.odp_bits.implicit {
+        return Err(libc::EINVAL);
+    }
     if !implicit && (region.length > process.config.max_mr || region.addr.checked_add(region.length).is_none()) {
         return Err(libc::EINVAL);
     }
@@ -52,6 +55,9 @@ pub fn register(process: &Process, region: &Region) -> Result<u32, i32> {
     process.count(Call::RegMr)?;
     if process.refuses_registration() {
         return Err(libc::ENOMEM);
+    }
+    if !on_demand {
+        check_kind(process, region)?;
     }
     let writes = region.access & LOCAL_WRITE != 0 || !process.config.read_only;
     let can_be_pinned = || is_mapped(region.addr, region.length, writes) && has_pages(region.addr, region.length);
@@ -86,6 +92,21 @@ pub fn register(process: &Process, region: &Region) -> Result<u32, i32> {
     Ok(index)
 }
 
+/// Option `reg-invalid`.
+fn check_kind(process: &Process, region: &Region) -> Result<(), i32> {
+    let excluded = &process.config.reg_invalid;
+    if excluded.is_empty() {
+        return Ok(());
+    }
+    let nth = process.counts.kinds.next();
+    let (addr, length) = (region.addr, region.length);
+    let mut found = excluded.iter().find(|(kind, _)| kind.hits(nth, addr, length));
+    mapped(addr, length, |name| {
+        found = found.or_else(|| excluded.iter().find(|(kind, _)| kind.is_named(name)));
+    });
+    found.map_or(Ok(()), |(_, errno)| Err(*errno))
+}
+
 fn unpin(process: &Process, addr: u64, length: u64, access: u32) {
     if access & abi::IBV_ACCESS_ON_DEMAND == 0 {
         process.pinned.fetch_sub(pages(addr, length), Relaxed);
@@ -113,14 +134,18 @@ pub struct Grant<'a> {
 }
 
 impl Grant<'_> {
+    /// Whether the region follows the page tables.
+    pub fn is_on_demand(&self) -> bool {
+        self.mr.access.load(Relaxed) & abi::IBV_ACCESS_ON_DEMAND != 0
+    }
+
     /// Pages `bytes` bytes in, if the region follows the page tables. As with mlx5, a fault in a
     /// writable region asks for write access even where the operation only reads (torvalds/linux
     /// drivers/infiniband/hw/mlx5/odp.c). Memory of another process is written; the copy pages it
     /// in. False: a protection error.
     pub fn is_paged(&self, process: &Process, bytes: u64) -> bool {
-        let access = self.mr.access.load(Relaxed);
-        let follows = access & abi::IBV_ACCESS_ON_DEMAND != 0 && self.slot == process.slot;
-        let is_written = access & LOCAL_WRITE != 0;
+        let follows = self.is_on_demand() && self.slot == process.slot;
+        let is_written = self.mr.access.load(Relaxed) & LOCAL_WRITE != 0;
         !follows || has_pages(self.addr, bytes) && (!is_written || fault_for_writing(self.addr, bytes))
     }
 }

@@ -3,8 +3,7 @@
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use emulator_common::wait::{Misses, Using};
 use gasnet_ibv_abi as abi;
@@ -13,16 +12,17 @@ use crate::config::Call;
 use crate::cq::{self, Cqe};
 use crate::event;
 use crate::footprint::{self, Locked};
-use crate::handle::{context_of, misuse, null, null_for, store, zeroed, Acknowledged, Channel, Context, Cq, Object};
+use crate::handle::{check_end, context_of, null, null_for, store, zeroed, Acknowledged, Channel, Context, Cq, Object};
 use crate::reclaim::{destroy_cq, destroy_events};
-
-/// Whether queues are made without locks. As in libmlx5, the last device that was opened decides
-/// for all queues of the process.
-pub static IS_SINGLE_THREADED: AtomicBool = AtomicBool::new(false);
+use crate::single_thread::OnlyThread;
 
 #[no_mangle]
 extern "C" fn ibv_create_comp_channel(context: *mut abi::ibv_context) -> *mut abi::ibv_comp_channel {
-    match event::create(Context::of(context).process) {
+    let owner = Context::of(context);
+    if let Err(errno) = owner.process.check(owner.device) {
+        return null(errno);
+    }
+    match event::create(owner.process) {
         Ok((events, descriptor)) => {
             let visible = abi::ibv_comp_channel {
                 context,
@@ -33,7 +33,7 @@ extern "C" fn ibv_create_comp_channel(context: *mut abi::ibv_context) -> *mut ab
                 visible: UnsafeCell::new(visible),
                 events,
                 descriptor,
-                context: Using::of(&Context::of(context).users),
+                context: Using::of(&owner.users),
                 users: AtomicU32::new(0),
             }
             .handle()
@@ -45,8 +45,8 @@ extern "C" fn ibv_create_comp_channel(context: *mut abi::ibv_context) -> *mut ab
 #[no_mangle]
 extern "C" fn ibv_destroy_comp_channel(channel: *mut abi::ibv_comp_channel) -> c_int {
     let object = Channel::of(channel);
-    if object.users.load(Relaxed) != 0 {
-        return libc::EBUSY;
+    if let Err(errno) = check_end(context_of(channel), object.users.load(Relaxed)) {
+        return errno;
     }
     destroy_events(context_of(channel).process, object.events);
     Channel::free(channel);
@@ -67,6 +67,7 @@ pub fn create(
     if capacity == 0 || capacity > owner.process.config.max_cqe || vector >= vectors {
         return Err(libc::EINVAL);
     }
+    owner.process.check(owner.device)?;
     owner.process.count(Call::CreateCq)?;
     if owner.process.config.sizes {
         eprintln!("emulator of verbs: CQ of {capacity} completions");
@@ -91,8 +92,7 @@ pub fn create(
         context: Using::of(&owner.users),
         channel: channel_of.map(|channel| Using::of(&channel.users)),
         users: AtomicU32::new(0),
-        single_threaded: IS_SINGLE_THREADED.load(Relaxed),
-        poller: OnceLock::new(),
+        poller: OnlyThread::new(),
         misses: Misses::default(),
         completions: Acknowledged::default(),
         asynchronous: Acknowledged::default(),
@@ -120,8 +120,8 @@ extern "C" fn ibv_create_cq(
 #[no_mangle]
 extern "C" fn ibv_destroy_cq(cq: *mut abi::ibv_cq) -> c_int {
     let object = Cq::of(cq);
-    if object.users.load(Relaxed) != 0 {
-        return libc::EBUSY;
+    if let Err(errno) = check_end(context_of(cq), object.users.load(Relaxed)) {
+        return errno;
     }
     let (process, shared) = (object.process, object.shared);
     destroy_cq(process, object.index);
@@ -169,12 +169,7 @@ extern "C" fn ibv_ack_cq_events(cq: *mut abi::ibv_cq, events: u32) {
 pub extern "C" fn poll_cq(cq: *mut abi::ibv_cq, limit: c_int, place: *mut abi::ibv_wc) -> c_int {
     let object = Cq::of(cq);
     let Ok(limit) = usize::try_from(limit) else { return -1 };
-    if object.single_threaded {
-        let this = std::thread::current().id();
-        if *object.poller.get_or_init(|| this) != this {
-            misuse("two threads poll a CQ that was made without locks (MLX5_SINGLE_THREADED)");
-        }
-    }
+    object.poller.check("poll a CQ");
     if object.process.config.resolve_polls != 0 {
         context_of(cq).polls.fetch_add(1, Relaxed);
     }

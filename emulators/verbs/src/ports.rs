@@ -2,12 +2,13 @@
 //! MTUs.
 
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
 use emulator_common::words::{hexadecimal, number, yes};
+use gasnet_ibv_abi as abi;
 
-use crate::shm::Port;
+use crate::shm::{Port, DEVICES, PORTS};
 
 /// Entries of the GID table before those of IP addresses.
 const LINK_LOCAL: u32 = 2;
@@ -50,21 +51,70 @@ emulator_common::words! {
         pub lmc: u8 = 0, "lmc" => |text| number(text).map(|bits: u8| bits.min(7));
         /// All memory consists of huge pages, and the kernel copies no pinned pages at a fork.
         pub huge_pages: bool = false, "huge-pages" => yes;
+        /// Fabrics of devices, which no packet leaves; 0: that of others.
+        fabrics: Vec<(u32, u32)> = Vec::new(), "fabric" += |text| device_and(text, number);
+        /// Ports whose LIDs change at an event, and P_Key tables that ports get at one.
+        pub lid_changes: Vec<Port> = Vec::new();
+        pub later_partitions: Vec<(Port, Vec<u16>)> = Vec::new();
         /// Devices, by bit, of which the GIDs of IP addresses have vanished.
         gone: Arc<AtomicU32> = Arc::default();
+        /// Ports, by bit, whose LIDs and P_Keys have changed.
+        moved: Arc<AtomicU64> = Arc::default();
+        repartitioned: Arc<AtomicU64> = Arc::default();
     }
 }
 
 impl Ports {
     /// The P_Key table of a port.
     pub fn partitions(&self, port: Port) -> &[u16] {
-        let own = self.partitions.iter().rfind(|word| word.0 == port);
+        let is_later = self.repartitioned.load(Relaxed) & bit(port) != 0;
+        let tables = if is_later {
+            &self.later_partitions
+        } else {
+            &self.partitions
+        };
+        let own = tables.iter().rfind(|word| word.0 == port);
         own.map_or(&[0xffff], |word| &word.1)
     }
 
-    /// The P_Key at an index of the table of a port; 0: there is none.
+    /// The P_Key at an index of the table of a port; 0: there is none. Packets of a port without a
+    /// table have the default one.
     pub fn partition(&self, port: Port, index: u32) -> u16 {
-        self.partitions(port).get(index as usize).copied().unwrap_or(0)
+        match self.partitions(port) {
+            [] => 0xffff,
+            keys => keys.get(index as usize).copied().unwrap_or(0),
+        }
+    }
+
+    /// Whether a QP may name an index of the P_Key table of a port.
+    pub fn has_partition(&self, port: Port, index: u16) -> bool {
+        usize::from(index) < self.partitions(port).len().max(1)
+    }
+
+    /// An event of a port changes it, if a word says so.
+    pub fn change(&self, kind: u32, port: Port) {
+        match kind {
+            abi::IBV_EVENT_LID_CHANGE if self.lid_changes.contains(&port) => {
+                self.moved.fetch_or(bit(port), Relaxed);
+            }
+            abi::IBV_EVENT_PKEY_CHANGE if self.later_partitions.iter().any(|word| word.0 == port) => {
+                self.repartitioned.fetch_or(bit(port), Relaxed);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the LIDs of a port have changed.
+    pub fn has_moved(&self, port: Port) -> bool {
+        self.moved.load(Relaxed) & bit(port) != 0
+    }
+
+    /// The fabric of a device.
+    pub fn fabric(&self, device: u32) -> u32 {
+        self.fabrics
+            .iter()
+            .rfind(|word| word.0 == device)
+            .map_or(0, |word| word.1)
     }
 
     /// The GIDs of IP addresses of a device vanish.
@@ -115,6 +165,11 @@ impl Ports {
     }
 }
 
+/// A port in a set.
+fn bit(port: Port) -> u64 {
+    1 << (port.device * PORTS as u32 + port.port)
+}
+
 /// Whether QPs with these P_Keys take each other's packets: the same partition, and not two limited
 /// members of it.
 pub fn is_one_partition(keys: [u16; 2]) -> bool {
@@ -137,7 +192,7 @@ pub fn device_and<T>(text: &str, parse: impl Fn(&str) -> Result<T, String>) -> R
 }
 
 /// DEVICE:PORT, and what follows.
-fn port_and(value: &str) -> Result<(Port, &str), String> {
+pub fn port_and(value: &str) -> Result<(Port, &str), String> {
     let mut fields = value.splitn(3, ':');
     let device = number(fields.next().unwrap_or_default())?;
     let port: u32 = number(fields.next().unwrap_or_default())?;
@@ -151,8 +206,13 @@ fn port(value: &str) -> Result<Port, String> {
 
 fn partitions(value: &str) -> Result<(Port, Vec<u16>), String> {
     let (port, keys) = port_and(value)?;
-    let keys = keys.split(',').map(|key| hexadecimal(key).map(|key| key as u16));
-    Ok((port, keys.collect::<Result<_, _>>()?))
+    Ok((port, keys_of(keys)?))
+}
+
+/// P_Keys between commas, or none.
+pub fn keys_of(text: &str) -> Result<Vec<u16>, String> {
+    let keys = text.split(',').filter(|key| !key.is_empty());
+    keys.map(|key| hexadecimal(key).map(|key| key as u16)).collect()
 }
 
 fn gid(value: &str) -> Result<Gid, String> {
@@ -177,6 +237,8 @@ fn gid(value: &str) -> Result<Gid, String> {
     };
     Ok(Gid { port, index, entry })
 }
+
+const _: () = assert!(DEVICES * PORTS <= 64, "a set of ports has 64 bits");
 
 #[cfg(test)]
 mod tests {

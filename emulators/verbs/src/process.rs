@@ -18,6 +18,7 @@ use emulator_common::words::Words;
 use crate::config::Config;
 use crate::faults::Counts;
 use crate::forge::Change;
+use crate::fork::forks;
 use crate::reclaim::reclaim;
 use crate::shm::Fabric;
 use crate::stale::Watch;
@@ -34,6 +35,8 @@ pub struct Process {
     pub later: Timers,
     /// Data that land, for option `early-completion`: tasks of `later` may wait for them.
     pub bus: Timers,
+    /// Forks before this process.
+    pub forks: u32,
     /// Sends doorbells to the descriptors of all processes.
     pub socket: OwnedFd,
     /// Option `stale`.
@@ -85,6 +88,7 @@ fn attach() -> Result<Process, String> {
         forge: Forge::new(&config.forge),
         config,
         member,
+        forks: forks(),
         later: Timers::default(),
         bus: Timers::default(),
         socket: socket.map_err(|error| format!("a socket: {error}"))?.into(),

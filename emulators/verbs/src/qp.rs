@@ -76,7 +76,7 @@ fn too_large(process: &Process, kind: u32, cap: &abi::ibv_qp_cap) -> bool {
     let units = || footprint::send_queue(kind, cap).map(|bytes| bytes / footprint::UNIT);
     config.wqe_units && units().is_none_or(|units| units > u64::from(config.max_qp_wr))
         || cap.max_send_wr > config.max_qp_wr
-        || cap.max_recv_wr > config.max_qp_wr
+        || cap.max_recv_wr > config.max_recv_wr.unwrap_or(config.max_qp_wr)
         || cap.max_send_sge > config.max_sge
         || cap.max_recv_sge > config.max_sge
         || cap.max_inline_data > config.max_inline
@@ -211,11 +211,14 @@ impl Qp {
     /// The local memory of a work request; None: a protection error.
     pub fn local(&self, wqe: &Wqe, access: u32) -> Option<Memory<'static>> {
         let (device, pd) = (self.shared.device.load(Relaxed), self.shared.pd.load(Relaxed));
-        receive::memory(self.process, &wqe.sges, device, pd, access)
+        let memory = receive::memory(self.process, &wqe.sges, device, pd, access);
+        let can_page = self.process.config.odp_bits.has(wqe.operation());
+        memory.filter(|memory| can_page || !memory.is_on_demand())
     }
 
     /// Posts a receive. Err: errno.
     pub fn post_receive(&self, wr_id: u64, sges: &[Sge]) -> Result<(), i32> {
+        self.process.check(self.shared.device.load(Relaxed))?;
         if self.state() == abi::IBV_QPS_RESET || self.shared.srq.load(Relaxed) != 0 {
             return Err(libc::EINVAL);
         }
@@ -279,7 +282,7 @@ impl Qp {
             self.port()
         };
         let valid = (!has(abi::IBV_QP_PORT) || port < config.ports)
-            && (!has(abi::IBV_QP_PKEY_INDEX) || usize::from(attr.pkey_index) < words.partitions(of_table).len())
+            && (!has(abi::IBV_QP_PKEY_INDEX) || words.has_partition(of_table, attr.pkey_index))
             && (!has(abi::IBV_QP_MAX_QP_RD_ATOMIC) || attr.max_rd_atomic <= started)
             && (!has(abi::IBV_QP_MAX_DEST_RD_ATOMIC) || attr.max_dest_rd_atomic <= answered)
             && (!has(abi::IBV_QP_PATH_MTU)

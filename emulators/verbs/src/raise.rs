@@ -13,6 +13,7 @@ use gasnet_ibv_abi as abi;
 use crate::event::{self, Event};
 use crate::process::{current, Process};
 use crate::qp::is_of_qp;
+use crate::shm::Port;
 
 /// An opened device, for tasks that outlive it.
 #[derive(Clone)]
@@ -81,6 +82,10 @@ pub fn notify(process: &Process, opened: &Opened, (kind, port): Event) {
     }
     if kind == abi::IBV_EVENT_GID_CHANGE && process.config.gid_gone.contains(&opened.device) {
         process.config.of_ports.remove_addresses(opened.device);
+    }
+    if let Some(port) = port.checked_sub(1) {
+        let device = opened.device;
+        process.config.of_ports.change(kind, Port { device, port });
     }
     let fabric = process.fabric;
     let push = |key: u32| event::push(process, opened.events, (kind, key));

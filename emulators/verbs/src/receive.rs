@@ -94,9 +94,14 @@ pub fn clear(receives: &Receives) {
 /// The memory behind SGEs, with the grants that keep it registered.
 pub struct Memory<'a> {
     pub pieces: Pieces,
-    /// Held, not read.
-    #[allow(dead_code)]
     grants: [Option<Grant<'a>>; PIECES],
+}
+
+impl Memory<'_> {
+    /// Whether a region of it follows the page tables.
+    pub fn is_on_demand(&self) -> bool {
+        self.grants.iter().flatten().any(Grant::is_on_demand)
+    }
 }
 
 /// Looks the keys of SGEs up. None: a protection error. Empty SGEs need no key.

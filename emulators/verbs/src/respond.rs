@@ -277,8 +277,10 @@ impl<'a> Peer<'a> {
                 let Ok(data) = copy::gather(local) else {
                     return local_fault(Fault::Local);
                 };
-                if qp.process.config.relaxed && qp.process.random.hits(50) {
-                    landing::overtake(self.process.pid_of(grant.slot), grant.addr, &data);
+                let relaxed = qp.process.config.relaxed.filter(|_| qp.process.random.hits(50));
+                if let Some(together) = relaxed {
+                    let pid = self.process.pid_of(grant.slot);
+                    landing::overtake(qp.process, pid, grant.addr, &data, together);
                     return Answer::Done;
                 }
                 landing::later(qp.process, self.wanted(wqe, bytes, abi::IBV_ACCESS_REMOTE_WRITE), data);
@@ -332,6 +334,9 @@ impl<'a> Peer<'a> {
             Ok(grant) => grant,
             Err(answer) => return answer,
         };
+        if grant.is_on_demand() && !self.process.config.odp_bits.has(Operation::Atomic) {
+            return self.refuse(abi::IBV_WC_REM_ACCESS_ERR);
+        }
         let _guard = self.process.fabric.atomics[self.qp.device.load(Relaxed) as usize].lock();
         let (pid, remote) = (self.process.pid_of(grant.slot), Pieces::of(grant.addr, 8));
         let mut old = 0_u64;
@@ -391,6 +396,7 @@ impl<'a> Peer<'a> {
             pd,
             abi::IBV_ACCESS_LOCAL_WRITE,
         )
+        .filter(|memory| !memory.is_on_demand() || self.process.config.odp_bits.has_receives(self.srq.is_some()))
     }
 
     fn receive(&self, qp: &Qp, wqe: &Wqe, local: &Pieces) -> Answer {

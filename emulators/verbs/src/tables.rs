@@ -25,6 +25,10 @@ extern "C" fn ibv_query_gid(
 ) -> c_int {
     let object = Context::of(context);
     let config = &object.process.config;
+    if let Err(errno) = object.process.check(object.device) {
+        null::<u8>(errno);
+        return -1;
+    }
     let Some(port) = find_port(object, u32::from(port_num)) else {
         return -1;
     };
@@ -66,6 +70,9 @@ extern "C" fn _ibv_query_gid_ex(
     let found = find_port(object, port_num)
         .filter(|port| config.of_ports.gid(*port, index) != Some(Entry::Foreign))
         .map(|port| entry(config, port, index));
+    if let Err(errno) = object.process.check(object.device) {
+        return errno;
+    }
     match found {
         _ if flags != 0 => libc::EOPNOTSUPP,
         None => libc::EINVAL,
@@ -103,7 +110,12 @@ fn partitions(context: &Context, port_num: u8) -> &[u16] {
 
 #[no_mangle]
 extern "C" fn ibv_query_pkey(context: *mut abi::ibv_context, port_num: u8, index: c_int, place: *mut u16) -> c_int {
-    let Some(key) = partitions(Context::of(context), port_num).get(index as usize) else {
+    let object = Context::of(context);
+    if let Err(errno) = object.process.check(object.device) {
+        null::<u8>(errno);
+        return -1;
+    }
+    let Some(key) = partitions(object, port_num).get(index as usize) else {
         return -1;
     };
     store(place, key.to_be());

@@ -14,12 +14,13 @@ use crate::event;
 use crate::extended;
 use crate::footprint::{self, Locked};
 use crate::handle::{
-    context_of, load, null, sges, store, zeroed, Acknowledged, Ah, Context, Cq, Object, Pd, Qp, Srq, Xrcd,
+    check_end, context_of, load, null, sges, store, zeroed, Acknowledged, Ah, Context, Cq, Object, Pd, Qp, Srq, Xrcd,
 };
 use crate::qp::{self, Attributes, NO_QUEUES};
 use crate::receive;
 use crate::reclaim::destroy_srq;
 use crate::send;
+use crate::single_thread::OnlyThread;
 use crate::srq;
 use crate::wqe::Wqe;
 
@@ -30,6 +31,7 @@ fn new_srq(context: *mut abi::ibv_context, init: &abi::ibv_srq_init_attr_ex) -> 
     if !config.has(owner.device, Ability::Srq) {
         return Err(libc::EOPNOTSUPP);
     }
+    owner.process.check(owner.device)?;
     owner.process.count(Call::CreateSrq)?;
     if attr.max_wr == 0 || attr.max_wr > config.most_shared() || attr.max_sge > config.max_sge {
         return Err(libc::EINVAL);
@@ -72,6 +74,7 @@ fn new_srq(context: *mut abi::ibv_context, init: &abi::ibv_srq_init_attr_ex) -> 
         is_xrc: xrc.is_some(),
         uses,
         users: AtomicU32::new(0),
+        poster: OnlyThread::new(),
         asynchronous: Acknowledged::default(),
         locked,
     }
@@ -124,8 +127,8 @@ pub extern "C" fn get_srq_num(srq: *mut abi::ibv_srq, number: *mut u32) -> c_int
 #[no_mangle]
 extern "C" fn ibv_destroy_srq(srq: *mut abi::ibv_srq) -> c_int {
     let object = Srq::of(srq);
-    if object.users.load(Relaxed) != 0 {
-        return libc::EBUSY;
+    if let Err(errno) = check_end(context_of(srq), object.users.load(Relaxed)) {
+        return errno;
     }
     destroy_srq(object.process, object.index);
     let of_srq = |kind| matches!(kind, abi::IBV_EVENT_SRQ_ERR | abi::IBV_EVENT_SRQ_LIMIT_REACHED);
@@ -163,6 +166,7 @@ pub extern "C" fn post_srq_recv(
     bad: *mut *mut abi::ibv_recv_wr,
 ) -> c_int {
     let object = Srq::of(srq);
+    object.poster.check("post to an SRQ");
     let device = object.shared.device.load(Relaxed);
     post_receives(wr, bad, |wr_id, sges| {
         object.process.check(device)?;
@@ -172,6 +176,7 @@ pub extern "C" fn post_srq_recv(
 
 pub extern "C" fn post_recv(qp: *mut abi::ibv_qp, wr: *mut abi::ibv_recv_wr, bad: *mut *mut abi::ibv_recv_wr) -> c_int {
     let object = Qp::of(qp);
+    object.receiver.check("post to a receive queue");
     post_receives(wr, bad, |wr_id, sges| object.qp.post_receive(wr_id, sges))
 }
 
@@ -283,6 +288,8 @@ fn new_qp(context: *mut abi::ibv_context, init: &abi::ibv_qp_init_attr_ex) -> Re
         visible: UnsafeCell::new(visible),
         qp,
         uses: users.into_iter().flatten().map(Using::of).collect(),
+        sender: OnlyThread::new(),
+        receiver: OnlyThread::new(),
         asynchronous: Acknowledged::default(),
         locked,
         batch: UnsafeCell::default(),
@@ -348,6 +355,9 @@ pub extern "C" fn open_qp(context: *mut abi::ibv_context, attr: *mut abi::ibv_qp
     if attr.comp_mask & must != must || attr.qp_type != abi::IBV_QPT_XRC_RECV {
         return null(libc::EINVAL);
     }
+    if let Err(errno) = owner.process.check(owner.device) {
+        return null(errno);
+    }
     let domain = Xrcd::of(attr.xrcd);
     let found = qp::open(owner.process, attr.qp_num, owner.device, domain.number);
     let Some(opened) = found else { return null(libc::EINVAL) };
@@ -362,6 +372,8 @@ pub extern "C" fn open_qp(context: *mut abi::ibv_context, attr: *mut abi::ibv_qp
         visible: UnsafeCell::new(visible),
         qp: opened,
         uses: vec![Using::of(&domain.users)],
+        sender: OnlyThread::new(),
+        receiver: OnlyThread::new(),
         asynchronous: Acknowledged::default(),
         locked: None,
         batch: UnsafeCell::default(),
@@ -372,6 +384,10 @@ pub extern "C" fn open_qp(context: *mut abi::ibv_context, attr: *mut abi::ibv_qp
 #[no_mangle]
 extern "C" fn ibv_destroy_qp(qp: *mut abi::ibv_qp) -> c_int {
     let object = Qp::of(qp);
+    // Nothing is made of a QP.
+    if let Err(errno) = check_end(context_of(qp), 0) {
+        return errno;
+    }
     object.qp.destroy();
     object.asynchronous.wait();
     Qp::free(qp);
@@ -394,11 +410,13 @@ fn wqe(wr: &abi::ibv_send_wr, ud: bool) -> Wqe {
         match wr.opcode {
             _ if ud => {
                 let to = &wr.wr.ud;
-                wqe.ud = (!to.ah.is_null()).then(|| Destination {
-                    vector: Ah::of(to.ah).vector,
+                let ah = (!to.ah.is_null()).then(|| Ah::of(to.ah));
+                wqe.ud = ah.map(|ah| Destination {
+                    vector: ah.vector,
                     qpn: to.remote_qpn,
                     qkey: to.remote_qkey,
                 });
+                wqe.handle = ah.map(|ah| Using::of(&ah.queued));
             }
             abi::IBV_WR_ATOMIC_CMP_AND_SWP | abi::IBV_WR_ATOMIC_FETCH_AND_ADD => {
                 let atomic = &wr.wr.atomic;
@@ -433,6 +451,7 @@ pub extern "C" fn post_send(
     bad: *mut *mut abi::ibv_send_wr,
 ) -> c_int {
     let object = Qp::of(qp);
+    object.sender.check("post to a send queue");
     let ud = object.qp.kind == abi::IBV_QPT_UD;
     match send::post(&object.qp, Requests(first).map(|wr| wqe(&wr, ud))) {
         Ok(()) => 0,

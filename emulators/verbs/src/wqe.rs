@@ -1,5 +1,6 @@
 //! Work requests of send queues.
 
+use emulator_common::wait::Using;
 use gasnet_ibv_abi as abi;
 
 use crate::address::Destination;
@@ -21,6 +22,8 @@ pub struct Wqe {
     /// XRC: number of the SRQ.
     pub srqn: u32,
     pub ud: Option<Destination>,
+    /// The use of the address handle of a datagram.
+    pub handle: Option<Using<'static>>,
     pub sges: Vec<Sge>,
     /// The data, if they were read when it was posted.
     pub data: Option<Vec<u8>>,

@@ -21,6 +21,10 @@ static const struct test faults[] = {
     {"migration", fault_migration}, {"device", fault_device},
     {"paths", fault_paths},         {"footprint", fault_footprint},
     {"pages", fault_pages},         {"limits", fault_limits},
+    {"misuse", fault_misuse},       {"failed", fault_failed},
+    {"changes", fault_changes},     {"lids", fault_lids},
+    {"odp", fault_odp},             {"receives", fault_receives},
+    {"kinds", fault_kinds},         {"calls", fault_calls},
 };
 
 int main(int argc, char **argv) {

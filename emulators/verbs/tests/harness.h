@@ -108,5 +108,13 @@ void fault_device(void);
 void fault_paths(void);
 void fault_alternate(void);
 void fault_migration(void);
+void fault_misuse(void);
+void fault_failed(void);
+void fault_changes(void);
+void fault_lids(void);
+void fault_odp(void);
+void fault_receives(void);
+void fault_kinds(void);
+void fault_calls(void);
 
 #endif
