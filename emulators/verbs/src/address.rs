@@ -46,9 +46,9 @@ pub struct Destination {
     pub qkey: u32,
 }
 
-/// Entries of the GID table of a port, used or not.
-pub fn gid_table_len(config: &Config) -> u32 {
-    match config.link {
+/// Entries of the GID tables of a device, used or not.
+pub fn gid_table_len(config: &Config, device: u32) -> u32 {
+    match config.link(device) {
         Link::InfiniBand => 8,
         Link::Roce => 16,
     }
@@ -63,7 +63,7 @@ pub fn guid(device: u32, port: Option<u32>) -> u64 {
 /// the others.
 pub fn lid(config: &Config, port: Port) -> u16 {
     let words = &config.of_ports;
-    match config.link {
+    match config.link(port.device) {
         Link::InfiniBand if words.has_lid(port) => {
             let fabric = words.fabric(port.device);
             let before = (0..port.device)
@@ -90,7 +90,8 @@ pub fn gid(config: &Config, port: Port, index: u32) -> Option<([u8; 16], u32)> {
 /// The GID at an index without the words of single ports.
 pub fn usual_gid(config: &Config, port: Port, index: u32) -> Option<([u8; 16], u32)> {
     let mut link_local = [0; 16];
-    let prefix = match config.link {
+    let link = config.link(port.device);
+    let prefix = match link {
         Link::InfiniBand => config.of_ports.subnet(port.device),
         Link::Roce => 0xfe80 << 48,
     };
@@ -98,7 +99,7 @@ pub fn usual_gid(config: &Config, port: Port, index: u32) -> Option<([u8; 16], u
     link_local[8..].copy_from_slice(&guid(port.device, Some(port.port)).to_be_bytes());
     let mut v4 = [0; 16];
     v4[10..].copy_from_slice(&[0xff, 0xff, 10, port.port as u8, port.device as u8, 1]);
-    match (config.link, index) {
+    match (link, index) {
         (Link::InfiniBand, 0) => Some((link_local, TYPE_IB)),
         (Link::Roce, 0 | 2) if !config.roce_v1 => None,
         (Link::Roce, 0) => Some((link_local, TYPE_ROCE_V1)),
@@ -114,7 +115,8 @@ pub fn find(config: &Config, from: Port, address: Address) -> Option<Port> {
     let is_reached = |port: &Port| {
         let [one, other] = [from, *port].map(|port| config.of_ports.subnet(port.device));
         let fabrics = [from, *port].map(|port| config.of_ports.fabric(port.device));
-        fabrics[0] == fabrics[1] && (config.link == Link::Roce || one == other)
+        let links = [from, *port].map(|port| config.link(port.device));
+        fabrics[0] == fabrics[1] && links[0] == links[1] && (links[0] == Link::Roce || one == other)
     };
     ports(config).filter(is_reached).find(|&port| match address {
         Address::Lid(wanted) => {
@@ -122,7 +124,7 @@ pub fn find(config: &Config, from: Port, address: Address) -> Option<Port> {
             lid != 0 && wanted >> config.of_ports.lmc == lid >> config.of_ports.lmc
         }
         Address::Gid(wanted) => {
-            (0..gid_table_len(config)).any(|i| gid(config, port, i).is_some_and(|(gid, _)| gid == wanted))
+            (0..gid_table_len(config, port.device)).any(|i| gid(config, port, i).is_some_and(|(gid, _)| gid == wanted))
         }
     })
 }
@@ -193,10 +195,10 @@ mod tests {
         for link in ["ib", "roce"] {
             let config = Config::parse(&format!("dir=/d hcas=3 ports=2 link={link}")).unwrap();
             for port in ports(&config) {
-                if config.link == Link::InfiniBand {
+                if config.link(port.device) == Link::InfiniBand {
                     assert_eq!(find(&config, port, Address::Lid(lid(&config, port))), Some(port));
                 }
-                for index in 0..gid_table_len(&config) {
+                for index in 0..gid_table_len(&config, port.device) {
                     if let Some((gid, _)) = gid(&config, port, index) {
                         assert_eq!(find(&config, port, Address::Gid(gid)), Some(port));
                     }

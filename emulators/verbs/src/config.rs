@@ -132,7 +132,9 @@ emulator_common::words! {
         pub name: String = "emu".to_string(), "name" => text;
         pub hcas: u32 = 1, "hcas" => number;
         pub ports: u32 = 1, "ports" => number;
-        pub link: Link = Link::InfiniBand, "link" => either(("ib", Link::InfiniBand), ("roce", Link::Roce));
+        link: Link = Link::InfiniBand;
+        /// Link layers of single devices.
+        links: Vec<(u32, Link)> = Vec::new();
         pub seed: u64 = 1, "seed" => number;
         /// Longest random delay of an operation.
         pub delay: Duration = Duration::from_micros(200), "delay" => us;
@@ -270,6 +272,10 @@ impl Words for Config {
 
     fn set(&mut self, name: &str, value: &str) -> Option<Result<(), String>> {
         let result = match name {
+            "link" => match value.split_once(':') {
+                Some(_) => device_and(value, link).map(|of_device| self.links.push(of_device)),
+                None => link(value).map(|of_all| self.link = of_all),
+            },
             "relaxed" => relaxed(value).map(|bytes| {
                 (self.early_completion, self.relaxed) = (true, Some(bytes));
             }),
@@ -301,7 +307,15 @@ impl Words for Config {
     }
 
     fn names() -> Vec<&'static str> {
-        const OTHERS: &[&str] = &["device", "relaxed", "unplug", "gid-gone", "lid-change", "pkey-change"];
+        const OTHERS: &[&str] = &[
+            "device",
+            "link",
+            "relaxed",
+            "unplug",
+            "gid-gone",
+            "lid-change",
+            "pkey-change",
+        ];
         [OTHERS, Self::WORDS, Ports::WORDS].concat()
     }
 
@@ -316,9 +330,15 @@ impl Words for Config {
 }
 
 impl Config {
-    /// Whether devices have automatic path migration.
-    pub fn has_migration(&self) -> bool {
-        self.apm && self.link == Link::InfiniBand
+    /// The link layer of a device.
+    pub fn link(&self, device: u32) -> Link {
+        let own = self.links.iter().rfind(|word| word.0 == device);
+        own.map_or(self.link, |word| word.1)
+    }
+
+    /// Whether a device has automatic path migration.
+    pub fn has_migration(&self, device: u32) -> bool {
+        self.apm && self.link(device) == Link::InfiniBand
     }
 
     /// Bytes of the largest message that devices take: where ports do not report it, that of the
@@ -362,6 +382,10 @@ impl Config {
     pub fn delays(&self, device: u32) -> bool {
         self.late || self.late_visible || self.slow_hca.iter().any(|slow| slow.0 == device)
     }
+}
+
+fn link(text: &str) -> Result<Link, String> {
+    either(("ib", Link::InfiniBand), ("roce", Link::Roce))(text)
 }
 
 fn us(text: &str) -> Result<Duration, String> {
@@ -604,7 +628,7 @@ mod tests {
              lost-completion=read:2",
         )
         .unwrap();
-        assert_eq!((config.hcas, config.link, config.late), (2, Link::Roce, true));
+        assert_eq!((config.hcas, config.link(0), config.late), (2, Link::Roce, true));
         let down = PortDown {
             device: 1,
             port: 0,

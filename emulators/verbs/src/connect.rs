@@ -22,7 +22,7 @@ fn vector(config: &Config, device: u32, attr: &abi::ibv_ah_attr) -> Option<Vecto
     let raw = unsafe { attr.grh.dgid.raw };
     let dgid = (attr.is_global != 0).then_some(raw);
     let to = match dgid {
-        Some(gid) if config.link == Link::Roce || attr.dlid == 0 => Address::Gid(gid),
+        Some(gid) if config.link(device) == Link::Roce || attr.dlid == 0 => Address::Gid(gid),
         _ => Address::Lid(attr.dlid),
     };
     Some(Vector {

@@ -166,14 +166,10 @@ fn shorten(visible: &mut abi::verbs_context, bytes: usize) {
     visible.sz = bytes;
     let missing = size_of::<abi::verbs_context>().saturating_sub(bytes);
     let calls = missing.min(std::mem::offset_of!(abi::verbs_context, _ABI_placeholder3));
+    let first = (&raw mut *visible).cast::<*const ()>();
     for call in 0..calls / size_of::<usize>() {
         // SAFETY: the struct begins with as many pointers.
-        unsafe {
-            (&raw mut *visible)
-                .cast::<*const ()>()
-                .add(call)
-                .write(absent as *const ())
-        };
+        unsafe { first.add(call).write(absent as *const ()) };
     }
 }
 
@@ -267,7 +263,7 @@ fn attributes(process: &Process, device: u32) -> abi::ibv_device_attr {
         } else {
             0
         }
-        | if config.has_migration() {
+        | if config.has_migration(device) {
             abi::IBV_DEVICE_AUTO_PATH_MIG
         } else {
             0
@@ -383,12 +379,12 @@ extern "C" fn query_port(
         return libc::EIO;
     }
     let up = object.process.port_is_up(port);
-    let roce = config.link == Link::Roce;
+    let roce = config.link(port.device) == Link::Roce;
     let mut attr: abi::ibv_port_attr = zeroed();
     attr.state = if up { abi::IBV_PORT_ACTIVE } else { abi::IBV_PORT_DOWN };
     attr.max_mtu = abi::IBV_MTU_4096;
     attr.active_mtu = words.mtu(port).ilog2() - 7;
-    attr.gid_tbl_len = address::gid_table_len(config) as c_int;
+    attr.gid_tbl_len = address::gid_table_len(config, port.device) as c_int;
     attr.port_cap_flags = abi::IBV_PORT_CM_SUP | if roce { abi::IBV_PORT_IP_BASED_GIDS } else { 0 };
     attr.max_msg_sz = config.max_message as u32;
     attr.pkey_tbl_len = words.partitions(port).len() as u16;

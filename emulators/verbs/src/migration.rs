@@ -33,7 +33,7 @@ pub fn attributes_are_valid(config: &Config, qp: &Shared, attr: &abi::ibv_qp_att
         abi::IBV_MIG_REARM => has(abi::IBV_QP_ALT_PATH) || qp.has_alternate.load(Relaxed) != 0,
         _ => false,
     };
-    config.has_migration()
+    config.has_migration(qp.device.load(Relaxed))
         && (!has(abi::IBV_QP_ALT_PATH) || path_is_valid)
         && (!has(abi::IBV_QP_PATH_MIG_STATE) || state_is_valid)
 }

@@ -22,7 +22,7 @@ fn gid_words(gid: &abi::ibv_gid) -> (u64, u64) {
 /// a GID, and the own GID must exist. The own LID must be one of the port.
 pub fn vector_is_valid(config: &Config, port: Port, vector: &abi::ibv_ah_attr) -> bool {
     let global = vector.is_global != 0;
-    (global || config.link == Link::InfiniBand && !config.of_ports.needs_global(port))
+    (global || config.link(port.device) == Link::InfiniBand && !config.of_ports.needs_global(port))
         && vector.src_path_bits >> config.of_ports.lmc == 0
         && (!global || address::gid(config, port, u32::from(vector.grh.sgid_index)).is_some())
 }
@@ -39,7 +39,7 @@ pub fn are_connected(config: &Config, [own, other]: [End; 2]) -> bool {
     let words = &config.of_ports;
     let key = |end: End| words.partition(end.port, end.path.pkey_index.load(Relaxed));
     let arrive = |from: End, to: End| {
-        let destination = from.path.destination(config);
+        let destination = from.path.destination(config, from.port.device);
         let is_named = match destination {
             Address::Lid(lid) => u32::from(lid) == u32::from(address::lid(config, to.port)) | to.path.source_bits(),
             Address::Gid(_) => true,
@@ -66,7 +66,7 @@ impl Path {
         let hops = self.hop_limit.load(Relaxed) as u8;
         match (
             address::gid(config, from, self.sgid_index.load(Relaxed)),
-            self.destination(config),
+            self.destination(config, from.device),
         ) {
             (Some((gid, address::TYPE_ROCE_V2)), Address::Gid(to)) => address::survives(hops, &gid, &to),
             _ => true,
@@ -81,9 +81,9 @@ impl Path {
         }
     }
 
-    /// The address that packets go to.
-    pub fn destination(&self, config: &Config) -> Address {
-        if self.global.load(Relaxed) != 0 && (config.link == Link::Roce || self.dlid.load(Relaxed) == 0) {
+    /// The address that packets of a device go to.
+    pub fn destination(&self, config: &Config, device: u32) -> Address {
+        if self.global.load(Relaxed) != 0 && (config.link(device) == Link::Roce || self.dlid.load(Relaxed) == 0) {
             let mut gid = [0; 16];
             gid[..8].copy_from_slice(&self.dgid[0].load(Relaxed).to_be_bytes());
             gid[8..].copy_from_slice(&self.dgid[1].load(Relaxed).to_be_bytes());

@@ -104,7 +104,10 @@ mod tests {
     #[test]
     fn later_words_override() {
         let config = Config::parse("dir=/d max-inline=7 device=irdma max-qp-wr=9 atomic=hca").unwrap();
-        assert_eq!((config.link, config.max_inline, config.max_qp_wr), (Link::Roce, 101, 9));
+        assert_eq!(
+            (config.link(0), config.max_inline, config.max_qp_wr),
+            (Link::Roce, 101, 9)
+        );
         assert_eq!((config.atomics, config.srq), (abi::IBV_ATOMIC_HCA, false));
     }
 

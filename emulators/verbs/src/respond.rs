@@ -78,7 +78,7 @@ fn connected(qp: &Qp) -> Option<(u32, &'static Shared)> {
         && peer.dest_qpn.load(Relaxed) == qp.key
         && peer.rq_psn.load(Relaxed) == own.sq_psn.load(Relaxed)
         && gid_type(process, own) == gid_type(process, peer);
-    let target = address::find(config, port, own.path.destination(config))?;
+    let target = address::find(config, port, own.path.destination(config, port.device))?;
     if !agreed || !process.port_is_up(port) || !process.port_is_up(target) {
         return None;
     }

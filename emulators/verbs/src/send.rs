@@ -218,7 +218,7 @@ pub fn progress(qp: &Arc<Qp>, queue: &mut SendQueue) {
     } else {
         None
     };
-    while let Some(wqe) = queue.entries.front() {
+    while let Some(wqe) = queue.entries.front_mut() {
         let status = match qp.state() {
             abi::IBV_QPS_ERR | abi::IBV_QPS_SQE => abi::IBV_WC_WR_FLUSH_ERR,
             _ => match wqe.done {
@@ -226,6 +226,8 @@ pub fn progress(qp: &Arc<Qp>, queue: &mut SendQueue) {
                 None => break,
             },
         };
+        // The poll of its completion may end it.
+        wqe.handle = None;
         let kept = qp.complete(wqe, status);
         queue.entries.pop_front();
         if !kept || status != abi::IBV_WC_SUCCESS && status != abi::IBV_WC_WR_FLUSH_ERR {

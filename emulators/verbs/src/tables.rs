@@ -32,7 +32,7 @@ extern "C" fn ibv_query_gid(
     let Some(port) = find_port(object, u32::from(port_num)) else {
         return -1;
     };
-    if index < 0 || index as u32 >= address::gid_table_len(config) {
+    if index < 0 || index as u32 >= address::gid_table_len(config, object.device) {
         return -1;
     }
     let index = index as u32;

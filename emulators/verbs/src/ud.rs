@@ -224,7 +224,7 @@ fn header(process: &Process, destination: &Destination, bytes: usize) -> Option<
     let (sgid, kind) = address::gid(&process.config, vector.port, vector.sgid_index)?;
     let dgid = vector.dgid?;
     let mut header = [0; GRH_BYTES];
-    if process.config.link == Link::Roce && kind == TYPE_ROCE_V2 && sgid[..12] == V4_PREFIX {
+    if process.config.link(vector.port.device) == Link::Roce && kind == TYPE_ROCE_V2 && sgid[..12] == V4_PREFIX {
         let v4 = &mut header[20..];
         v4[0] = 0x45;
         v4[1] = vector.traffic_class;
