@@ -1,6 +1,6 @@
 //! Asynchronous events of HCAs. The library acknowledges each when it is read
 //! ([`crate::ffi::Context::next_event`]). The other events (communication established, send queue
-//! drained, changes of partitions or of the subnet manager) need nothing.
+//! drained, changes of the subnet manager) need nothing.
 
 use crate::fabric::Fabric;
 use crate::ffi::Event;
@@ -89,7 +89,9 @@ impl Fabric {
                     gasnet_conduit::warn(format_args!("ibv: {name} port {port}: {}.", text()));
                 }
             }
-            abi::IBV_EVENT_GID_CHANGE | abi::IBV_EVENT_LID_CHANGE => self.check_addresses(rail, event.port),
+            abi::IBV_EVENT_GID_CHANGE | abi::IBV_EVENT_LID_CHANGE | abi::IBV_EVENT_PKEY_CHANGE => {
+                self.check_addresses(rail, event.port);
+            }
             _ => {}
         }
     }
@@ -102,8 +104,8 @@ impl Fabric {
         })
     }
 
-    /// Warns, once for each port, of addresses that are not this process's any more. Peers have
-    /// them from the start, so new connections need them as well as those that exist.
+    /// Warns, once for each port, of addresses and partitions that are not this process's any more.
+    /// Peers have them from the start, so new connections need them as well as those that exist.
     fn check_addresses(&self, rail: &Rail, port: Option<u8>) {
         let is_of_port = |number: u8| port.is_none_or(|port| port == number);
         for path in self.paths.iter().filter(|path| is_of_port(path.port.number)) {
@@ -111,6 +113,12 @@ impl Fabric {
             if path.rail != rail.place || lock(&rail.moved).contains(&own.number) {
                 continue;
             }
+            let lost_key = || {
+                // A driver without a table has no keys.
+                let now = rail.context.pkeys(own.number, own.pkey_index + 1).pop();
+                let changed = own.pkey != 0 && now != Some(own.pkey);
+                changed.then(|| format!("partition key {:#06x} (index {})", own.pkey, own.pkey_index))
+            };
             let what = if own.is_global {
                 let index = u32::from(own.gid_index);
                 let now = rail.context.gid(own.number, index).map(|entry| entry.gid);
@@ -121,7 +129,7 @@ impl Fabric {
                 let changed = now.is_ok_and(|lid| lid != own.address.lid);
                 changed.then(|| format!("LID {}", own.address.lid))
             };
-            if let Some(what) = what {
+            if let Some(what) = what.or_else(lost_key) {
                 note(&mut lock(&rail.moved), own.number);
                 gasnet_conduit::warn(format_args!(
                     "ibv: {name} port {}: its {what} was changed or removed: connections over it fail, and new ones, \

@@ -161,14 +161,17 @@ fn a_queue_pair_that_dies_by_an_event_alone() {
 
 #[test]
 fn an_hca_that_is_unplugged() {
-    let printed = emulated::run_again("unplug=0:2000", LATER, &of_child("unplugged"));
-    assert_eq!(printed.matches("lost the network: emu0: ").count(), 2, "{printed}");
+    for options in ["unplug=0:2000", "unplug=0:2000 destroy-fails"] {
+        let printed = emulated::run_again(options, LATER, &of_child("unplugged"));
+        assert_eq!(printed.matches("lost the network: emu0: ").count(), 2, "{printed}");
+    }
     // A call may fail before the event is there.
     let reasons = [
         "lost the network: emu0: local catastrophic error",
         "failed: Input/output error",
     ];
     expect("losing", "unplug=0:2000", "", &reasons);
+    expect("losing", "unplug=0:2000 destroy-fails", "", &reasons);
 }
 
 #[test]
@@ -206,6 +209,27 @@ fn a_gid_that_vanishes() {
         printed.contains("failed: transport retry counter exceeded"),
         "{printed}"
     );
+}
+
+#[test]
+fn a_port_that_changes() {
+    for (change, lost) in [
+        ("lid-change=0:1:2000", "LID 1"),
+        ("hcas=2 pkey-change=0:1:2000:0x8012", "partition key 0xffff (index 0)"),
+    ] {
+        let printed = emulated::run_again(change, "GASNET_QP_TIMEOUT=8", &of_child("losing"));
+        let warning = format!("emu0 port 1: its {lost} was changed or removed");
+        assert!((1..=2).contains(&printed.matches(&warning).count()), "{printed}");
+        let why = "failed: transport retry counter exceeded";
+        assert!(
+            printed.contains(why) && !printed.contains("several networks"),
+            "{printed}"
+        );
+    }
+    // The table of the partition that is used stays.
+    let same = "pkey-change=0:1:300:0xffff,0x8012";
+    let printed = emulated::run_again(same, "", &of_child("lasting"));
+    assert!(!printed.contains("WARNING"), "{printed}");
 }
 
 #[test]
