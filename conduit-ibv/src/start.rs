@@ -82,6 +82,7 @@ fn run(info: &StartInfo<'_>) -> Result<Net, String> {
     opened.agree_on_headers(&all)?;
     let xrc = Xrc::agree(info, &all, &settings, &mut opened.rails, &mut opened.paths)?;
     open::warn_of_paging(&all, info.rank, &settings);
+    open::warn_of_forks(info.rank);
     let wake = WakeUp::new(&opened.rails).map_err(|why| format!("epoll failed: {why}"))?;
     let job = Job { info, settings, all };
     let made = job.messages(opened, xrc).and_then(|made| {

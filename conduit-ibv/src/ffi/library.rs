@@ -1,13 +1,14 @@
 //! The functions that libibverbs exports. Those of the fast path are in the table of operations of
 //! each context.
 
+use super::Errno;
 use crate::settings::LIBRARY;
 use gasnet_conduit::config;
 use gasnet_conduit::library::{Library, Vendor};
 use gasnet_ibv_abi as abi;
 use gasnet_sys::env;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
-use std::sync::{Once, OnceLock};
+use std::sync::OnceLock;
 
 /// Name and source of libibverbs.
 static VENDOR: Vendor = Vendor {
@@ -118,17 +119,20 @@ impl Functions {
     /// the child at a fork, so nothing is needed. On older ones `ibv_fork_init` keeps registered
     /// pages out of children, because otherwise the parent would lose them to the child at its
     /// next write.
-    pub fn prepare_fork(&self) {
+    ///
+    /// The error: children take pages from the parent. Either the kernel cannot prevent it, or
+    /// another library has registered memory before.
+    pub fn prepare_fork(&self) -> Result<(), Errno> {
         /// Ranks may be threads, in tests.
-        static ONCE: Once = Once::new();
-        ONCE.call_once(|| self.keep_from_children());
+        static RESULT: OnceLock<Result<(), Errno>> = OnceLock::new();
+        *RESULT.get_or_init(|| self.keep_from_children())
     }
 
-    fn keep_from_children(&self) {
+    fn keep_from_children(&self) -> Result<(), Errno> {
         // SAFETY: no arguments; nothing is registered.
         let state = self.is_fork_initialized.map(|query| unsafe { query() });
         if state == Some(abi::IBV_FORK_UNNEEDED) {
-            return;
+            return Ok(());
         }
         // The call reads the variable, and nothing does later. With it each registration reads all
         // of /proc/PID/smaps; without it memory of hugetlbfs cannot be registered.
@@ -136,12 +140,12 @@ impl Functions {
         if presets_huge_pages {
             env::set(HUGE_PAGES, c"1");
         }
-        // Without support in the kernel it fails, and children must not use segments.
         // SAFETY: as above.
-        let _ = unsafe { (self.fork_init)() };
+        let result = Errno::check(unsafe { (self.fork_init)() });
         if presets_huge_pages {
             env::unset(HUGE_PAGES);
         }
+        result
     }
 
     /// Whether registrations may be refused (EINVAL) because of huge pages.

@@ -138,7 +138,8 @@ impl Hca {
 impl Host {
     /// Opens all HCAs of the host with this address. The error is a message without a full stop.
     pub fn open(settings: &PortSettings, address: IpAddr) -> Result<Self, String> {
-        Functions::get()?.prepare_fork();
+        // A job reports the failure.
+        let _ = Functions::get()?.prepare_fork();
         let devices = Devices::list()?;
         let (mut hcas, mut contexts) = (Vec::new(), Vec::new());
         for index in 0..devices.count {

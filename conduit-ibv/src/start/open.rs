@@ -3,7 +3,7 @@
 
 use crate::boot_record::{ipv4, turns, BootRecord};
 use crate::connect::policy::Kind;
-use crate::ffi::{Channel, Context, DatagramSettings, Datagrams, LocalPort};
+use crate::ffi::{Channel, Context, DatagramSettings, Datagrams, Functions, LocalPort};
 use crate::memory::advice::advised;
 use crate::peers::Mailbox;
 use crate::ports::subnet::{self, Offer, Prefix};
@@ -50,6 +50,17 @@ pub fn warn_of_paging(all: &[BootRecord], rank: JobRank, settings: &Settings) {
     }
     if settings.on_demand_verbose > 1 && lacking.contains(&rank.index()) {
         print_line(format_args!("GASNet: ibv: rank {rank}: no paging on demand"));
+    }
+}
+
+/// Warns if children of the client could take registered memory from it.
+pub fn warn_of_forks(rank: JobRank) {
+    let prepared = Functions::get().map_or(Ok(()), Functions::prepare_fork);
+    if let Some(why) = prepared.err().filter(|_| rank == JobRank(0) && !config::is_quiet()) {
+        gasnet_conduit::warn(format_args!(
+            "ibv: ibv_fork_init failed: {why}. Another library may have registered memory before. If this program \
+             forks, it may lose segments to its children; RDMAV_FORK_SAFE=1 prevents that."
+        ));
     }
 }
 
