@@ -25,6 +25,8 @@ pub const MOST: usize = 24;
 /// Work requests of the shortest send queue, and of all send queues together at least.
 const LEAST_DEPTH: usize = 4;
 const LEAST_SENDS: usize = 4;
+/// Receives of the shortest receive queue.
+const LEAST_RECEIVES: usize = 8;
 
 /// Items that one poll takes, up to [`MOST`].
 pub type Batch<T> = gasnet_conduit_util::fixed_vec::FixedVec<T, MOST>;
@@ -155,12 +157,18 @@ fn shared_queue(
 impl Rail {
     /// Prepares an HCA. The error says what failed.
     pub fn new(context: Context, settings: &Settings, needs: Needs) -> Result<Self, String> {
+        Self::with_receives(context, settings, needs, usize::MAX)
+    }
+
+    /// The same with at most this many receives of a queue pair that are not shared. An HCA may
+    /// refuse more than it refuses sends.
+    fn with_receives(context: Context, settings: &Settings, needs: Needs, most: usize) -> Result<Self, String> {
         let domain = Domain::new(&context).map_err(failed("ibv_alloc_pd failed"))?;
         let device = &context.attributes;
         let positive = |number: i32| usize::try_from(number).unwrap_or(0);
         let limits = Limits {
             shared: positive(device.max_srq).min(1) * positive(device.max_srq_wr),
-            pair: positive(device.max_qp_wr),
+            pair: positive(device.max_qp_wr).min(most),
             completions: positive(device.max_cqe),
         };
         let plan = ReceivePlan::new(settings, limits, needs.peers, needs.pairs)?;
@@ -206,8 +214,17 @@ impl Rail {
             left: Mutex::default(),
             moved: Mutex::default(),
         };
-        rail.prepare(settings).map_err(failed("ibv_create_qp failed"))?;
-        Ok(rail)
+        match rail.prepare(settings) {
+            Err(Errno(libc::EINVAL)) if plan.each > LEAST_RECEIVES => {
+                Self::with_receives(rail.into_context(), settings, needs, plan.each / 2)
+            }
+            prepared => prepared.map(|()| rail).map_err(failed("ibv_create_qp failed")),
+        }
+    }
+
+    /// Ends all that was made of the HCA.
+    fn into_context(self) -> Context {
+        self.context
     }
 
     /// Counts completions if all send queues together, of `work_requests`, may have more of them

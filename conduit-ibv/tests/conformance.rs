@@ -191,6 +191,7 @@ mod plans {
             "operations::over_verbs notification";
         datagrams_are_not_offered: "no-ud", "", "over_verbs";
         short_queues: "max-qp-wr=8", "", "over_verbs";
+        short_receive_queues: "no-srq max-recv-wr=8", "", "packets::over_verbs notification";
         puts_are_fenced: "early-completion delay=50", "GASNET_USE_FENCED_PUTS=1", "over_verbs";
         rings_of_which_data_come_late: "early-completion delay=50", "GASNET_WAITMODE=SPIN GASNET_USE_FENCED_PUTS=1",
             "packets notification";
@@ -198,6 +199,8 @@ mod plans {
             "packets before_packets notification";
         no_rings_on_a_bus_that_keeps_no_order: "relaxed delay=50", "GASNET_WAITMODE=SPIN",
             "packets before_packets notification";
+        bytes_land_in_any_order: "relaxed=1 delay=50", "GASNET_WAITMODE=SPIN GASNET_USE_FENCED_PUTS=1",
+            "packets::over_verbs operations::over_verbs notification";
         puts_of_several_hcas_are_fenced: "hcas=2 early-completion delay=50", "", "over_verbs";
         puts_of_hcas_without_guids_are_fenced: "hcas=2 early-completion delay=50 no-guid", "", "attention notification";
         ports_of_virtual_functions: "hcas=2 grh=0:1 no-lid=0:1 no-guid mtu=1:1024 pkeys=0:1:0x7fff,0xffff lmc=2 late \
