@@ -14,6 +14,7 @@ use crate::connect::pairs::PairMaker;
 use crate::connect::resolve::{Failure, Unresolved};
 use crate::fabric::Fabric;
 use crate::ffi::{Channel, Datagrams, SendError};
+use crate::ports::SEVERAL_NETWORKS;
 use crate::settings::Settings;
 use gasnet_conduit::JobRank;
 use gasnet_sys::atomic::{Mutex, Ordering};
@@ -308,7 +309,7 @@ impl Connector {
         for waiting in &mut inner.waiting {
             if now.duration_since(waiting.begun) > limit {
                 let why = format!(
-                    "{}: it has not answered connection requests for {} seconds",
+                    "{}: it has not answered connection requests for {} seconds. {SEVERAL_NETWORKS}",
                     fabric.name(0),
                     limit.as_secs()
                 );

@@ -267,6 +267,37 @@ mod plans {
         );
     }
 
+    /// Fabrics of one prefix have equal LIDs.
+    #[test]
+    fn networks_that_look_alike() {
+        let advice = "If hosts have several networks, GASNET_IBV_PORTS must name HCAs of one of them";
+        for link in ["ib", "roce"] {
+            let options = format!("hcas=2 link={link} fabric=1:1");
+            let retries = "port 1: sending a message failed: transport retry counter exceeded";
+            fails(&options, "GASNET_QP_TIMEOUT=10", &["is lost: emu", retries, advice]);
+            let later = "GASNET_CONNECT_STATIC=0 GASNET_CONNECT_RETRANS_MAX=1500000";
+            let requests = "it has not answered connection requests for 1 seconds";
+            fails(&options, later, &[requests, advice]);
+            assert_eq!(ports(&options, "GASNET_IBV_PORTS=emu1"), ["emu1:1"; 2]);
+        }
+    }
+
+    #[test]
+    fn ports_without_partitions() {
+        for link in ["ib", "roce"] {
+            assert_eq!(ports(&format!("link={link} pkeys=0:1:"), ""), ["emu0:1"; 2]);
+        }
+    }
+
+    #[test]
+    fn memory_that_another_library_has_registered() {
+        let warning = "ibv: ibv_fork_init failed: Invalid argument (os error 22). Another library";
+        let output = run_again("huge-pages fail=fork_init:1:1:EINVAL", "", "talk --ignored");
+        assert_eq!(output.matches(warning).count(), 1, "{output}");
+        let output = run_again("fail=fork_init:1:1:EINVAL", "", "talk --ignored");
+        assert!(!output.contains("ibv_fork_init"), "{output}");
+    }
+
     #[test]
     fn memory_in_huge_pages_is_registered() {
         for variables in [

@@ -29,3 +29,6 @@ use local::local_port;
 pub use path::{hca_identity, largest_message, mix, Path};
 use wanted::Wanted;
 pub use wanted::{MOST_PATHS, MOST_RAILS};
+
+/// Advice about a peer that has never answered.
+pub const SEVERAL_NETWORKS: &str = "If hosts have several networks, GASNET_IBV_PORTS must name HCAs of one of them";

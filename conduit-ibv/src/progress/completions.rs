@@ -4,6 +4,7 @@ use crate::fabric::Fabric;
 use crate::ffi::Wc;
 use crate::operations::CompletionAction;
 use crate::peers::pair_name;
+use crate::ports::SEVERAL_NETWORKS;
 use crate::rail::{Batch, Rail};
 use crate::send::queue::{named, Named, SendQueue};
 use gasnet_conduit::{Completion, Cookie};
@@ -68,11 +69,12 @@ impl Fabric {
                 };
             }
             Named::Sent(queue, low) => {
+                let has_answered = queue.has_retired();
                 let mut what = None;
                 // SAFETY: as above.
                 *sent += unsafe { queue.retire(low, |done| what = Some(done.name())) };
                 let what = what.unwrap_or(CompletionAction::Nothing.name());
-                self.sent_failed(queue, low, what, completion);
+                self.sent_failed(queue, low, (what, has_answered), completion);
             }
         }
     }
@@ -114,9 +116,10 @@ impl Fabric {
         }
     }
 
-    /// A work request failed. The first failure of a queue counts; the others are flushed.
+    /// A work request failed: what it was for, and whether any before it has completed. The first
+    /// failure of a queue counts; the others are flushed.
     #[cold]
-    fn sent_failed(&self, queue: &SendQueue, low: u16, what: &str, completion: &Wc) {
+    fn sent_failed(&self, queue: &SendQueue, low: u16, (what, has_answered): (&str, bool), completion: &Wc) {
         let rail = self.rail(queue);
         self.take_events(rail);
         let (peer, is_first) = queue.note_failure(low);
@@ -128,12 +131,14 @@ impl Fabric {
         let (name, vendor) = (self.name_of_port(queue), completion.vendor_err);
         let advice = match completion.status {
             abi::IBV_WC_LOC_PROT_ERR if rail.on_demand.is_some() => {
-                ". If a driver has mapped its memory without pages (registers of devices, XPMEM), GASNET_USE_ODP=0 \
-                 lets the conduit copy it"
+                "If a driver has mapped its memory without pages (registers of devices, XPMEM), GASNET_USE_ODP=0 lets \
+                 the conduit copy it"
             }
+            abi::IBV_WC_RETRY_EXC_ERR if !has_answered => SEVERAL_NETWORKS,
             _ => "",
         };
-        let why = format!("{name}: {what} failed: {status} (vendor error {vendor:#x}){advice}");
+        let stop = if advice.is_empty() { "" } else { ". " };
+        let why = format!("{name}: {what} failed: {status} (vendor error {vendor:#x}){stop}{advice}");
         self.peers.states.lose(peer, why);
     }
 

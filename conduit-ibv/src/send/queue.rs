@@ -185,6 +185,11 @@ impl SendQueue {
         self.posted.load(Ordering::Relaxed) > 0
     }
 
+    /// Whether any work request was retired.
+    pub fn has_retired(&self) -> bool {
+        self.tail.load(Ordering::Relaxed) > 0
+    }
+
     /// Whether every work request is complete.
     pub fn is_empty(&self) -> bool {
         self.posted.load(Ordering::Relaxed) == self.tail.load(Ordering::Acquire)
