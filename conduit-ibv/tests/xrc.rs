@@ -120,6 +120,8 @@ fn what_keeps_a_job_from_xrc() {
     for (options, variables, text) in [
         ("no-xrc", "", lacks),
         ("fail=open_xrcd:1:9:ENOSYS", "", lacks),
+        // An old library has no call for them.
+        ("table=352", "", lacks),
         ("", "GASNET_USE_XRC=0", "no XRC: GASNET_USE_XRC is 0"),
         ("", "GASNET_USE_XRC=", "no XRC: the job is small"),
         (
@@ -134,6 +136,42 @@ fn what_keeps_a_job_from_xrc() {
             &format!("GASNET_USE_SRQ=1 GASNET_USE_XRC=1 {variables}"),
             text,
         );
+    }
+}
+
+/// An HCA that offers XRC may still fail, also in one process alone.
+#[test]
+fn xrc_that_fails_at_start() {
+    let lacks = "does not share receive buffers, or its HCAs lack XRC";
+    for fault in [
+        "open_xrcd:4:1:ENOMEM",
+        "create_srq:2:1:ENOMEM",
+        "create_qp:1:1:ENOMEM",
+        "create_qp:2:1:EINVAL",
+    ] {
+        let variables = "GASNET_USE_SRQ=1 GASNET_USE_XRC=1";
+        expect("all_to_all", &format!("fail={fault}"), variables, lacks);
+    }
+}
+
+/// The start of four processes makes 20 queue pairs.
+#[test]
+fn xrc_that_fails_later() {
+    for (errno, text) in [("ENOMEM", "Cannot allocate memory"), ("EINVAL", "Invalid argument")] {
+        let fault = format!("fail=create_qp:21:999:{errno}");
+        let variables = "GASNET_USE_SRQ=1 GASNET_USE_XRC=1 CONFORMANCE_HOSTS=2";
+        let (has_passed, printed) = emulated::run(&fault, variables, "--ignored --exact --nocapture all_to_all");
+        let whys = [
+            "emu0 port 1: connections failed: ",
+            text,
+            "GASNET_USE_XRC=0 does without XRC",
+        ];
+        let are_there = whys.iter().all(|why| printed.contains(why));
+        assert!(!has_passed && are_there, "{printed}");
+        let later = format!("{variables} GASNET_CONNECT_STATIC=0");
+        let why = format!("lost rank 1: a connection failed: emu0 port 1: {text}");
+        expect("one_to_two", &fault, &later, &why);
+        expect("one_to_two", &fault, &later, "GASNET_USE_XRC=0 does without XRC");
     }
 }
 

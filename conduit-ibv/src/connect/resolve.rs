@@ -101,6 +101,10 @@ impl Unresolved {
 impl Fabric {
     /// Why a connection could not be made, and what to do about it.
     pub fn why_no_pair(&self, why: Errno) -> String {
+        let rail = &self.rails[0];
+        if rail.has_xrc() && !why.is_unresolved() {
+            return format!("{}. GASNET_USE_XRC=0 does without XRC", advised(why));
+        }
         if why != Errno::NO_MEMORY {
             return why.to_string();
         }
@@ -108,7 +112,7 @@ impl Fabric {
             "{}. It has {} queue pairs for all processes of its host: GASNET_CONNECT_STATIC=0 makes only those that \
              are used, and GASNET_USE_XRC=1 one for each host",
             advised(why),
-            self.rails[0].context.attributes.max_qp
+            rail.context.attributes.max_qp
         )
     }
 
