@@ -11,7 +11,7 @@ use gasnet_conduit_ibv::Ibv;
 use gasnet_sys::process;
 use std::fs;
 use std::time::Duration;
-use traffic::{expect, is_lost, of_child, put_alone};
+use traffic::{expect, get_alone, is_lost, of_child, put_alone};
 
 /// Two ranks send, put, get and add until one loses the other, which must be.
 #[test]
@@ -82,6 +82,25 @@ fn put_without_pages() {
     put_alone(&mut target, source);
     let has_arrived = target.iter().any(|byte| *byte != 0xa5);
     eprintln!("arrived: {has_arrived}");
+}
+
+/// A rank gets into memory of a file whose name the emulator's options may refuse; it prints
+/// whether that arrives.
+#[test]
+#[ignore = "a child of other tests"]
+fn get_into_a_file() {
+    const BYTES: usize = 300_000;
+    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+    // SAFETY: a new file and a new mapping of it, which stays to the end of the process.
+    let destination = unsafe {
+        let fd = libc::memfd_create(c"unregistrable".as_ptr(), libc::MFD_CLOEXEC);
+        assert_eq!(libc::ftruncate(fd, BYTES as i64), 0);
+        let base = libc::mmap(std::ptr::null_mut(), BYTES, access, flags, fd, 0);
+        assert_ne!(base, libc::MAP_FAILED);
+        std::slice::from_raw_parts_mut(base.cast::<u8>(), BYTES)
+    };
+    get_alone(destination, &mut vec![0x5a; BYTES]);
+    eprintln!("arrived: {}", destination.iter().all(|byte| *byte == 0x5a));
 }
 
 #[test]
@@ -191,8 +210,18 @@ fn hcas_that_do_not_page_on_demand() {
         "GASNET_ODP_VERBOSE=2",
         &["rank 0: no paging on demand"],
     );
+    // Some HCAs page for some operations, or only in regions of part of the memory.
+    for bits in [
+        "send,write,read",
+        "implicit,write,read",
+        "implicit,send,read",
+        "implicit,send,write",
+    ] {
+        expect("start", &format!("odp={bits}"), "", &[warning]);
+    }
     for (options, variables) in [
         ("", ""),
+        ("odp=implicit,send,write,read", ""),
         ("no-odp", "GASNET_ODP_VERBOSE=0"),
         ("no-odp", "GASNET_USE_ODP=0"),
     ] {
@@ -212,6 +241,26 @@ fn memory_without_pages() {
         "GASNET_USE_ODP=0 lets the conduit copy it",
     ];
     assert!(whys.iter().all(|why| printed.contains(why)), "{printed}");
+}
+
+#[test]
+fn gets_into_memory_that_cannot_be_registered() {
+    for (errno, text) in [
+        ("EFAULT", "Bad address"),
+        ("EINVAL", "Invalid argument"),
+        ("ENOMEM", "Cannot allocate"),
+    ] {
+        let options = format!("no-odp reg-invalid=unregistrable:{errno}");
+        let printed = run_again(&options, "GASNET_VERBOSEENV=1", &of_child("get_into_a_file"));
+        let why = format!("which cannot be registered: {text}");
+        let is_copied = printed.contains("a get copies 300000 bytes") && printed.contains(&why);
+        assert!(is_copied && printed.contains("arrived: true"), "{printed}");
+    }
+    let printed = run_again("no-odp", "GASNET_VERBOSEENV=1", &of_child("get_into_a_file"));
+    assert!(
+        printed.contains("arrived: true") && !printed.contains("a get copies"),
+        "{printed}"
+    );
 }
 
 #[test]

@@ -3,8 +3,8 @@
 mod emulated;
 
 use emulated::run_again;
-use gasnet_conduit::conformance::{self, start_info, Job};
-use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, SegmentMemory, Stop, Upcalls};
+use gasnet_conduit::conformance::{self, expose, put, start_info, Job};
+use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, SegmentMemory, SourceUse, Stop, Upcalls};
 use gasnet_conduit_ibv::Ibv;
 use gasnet_conduit_util::mapped::Mapped;
 use gasnet_ibv_abi as abi;
@@ -60,7 +60,7 @@ fn start_together() {
 }
 
 /// A rank starts for one thread. Another library of this process has opened a device before, makes
-/// a queue now, and polls it by two threads.
+/// queues now, and uses them by two threads.
 #[test]
 #[ignore = "a child of other tests"]
 fn start_beside_another_library() {
@@ -71,10 +71,15 @@ fn start_beside_another_library() {
     assert!(info.single_threaded);
     let _network = Ibv.start(&info).unwrap();
     assert_eq!(env::get(c"MLX5_SINGLE_THREADED"), None);
-    let queue = other.create_queue() as usize;
-    other.poll(queue);
-    std::thread::scope(|scope| scope.spawn(|| other.poll(queue)).join().unwrap());
-    eprintln!("polled");
+    let queue = other.create_queue();
+    let (pair, queue) = (other.create_pair(queue) as usize, queue as usize);
+    let act = || {
+        other.poll(queue);
+        other.post(pair);
+    };
+    act();
+    std::thread::scope(|scope| scope.spawn(act).join().unwrap());
+    eprintln!("polled and posted");
 }
 
 /// A library that has opened a device of its own.
@@ -117,6 +122,37 @@ impl OtherLibrary {
             let create: Create = std::mem::transmute(self.symbol(c"ibv_create_cq"));
             create(self.context, 4, 0, 0, 0)
         }
+    }
+
+    fn create_pair(&self, queue: *mut abi::ibv_cq) -> *mut abi::ibv_qp {
+        type Allocate = unsafe extern "C" fn(usize) -> *mut abi::ibv_pd;
+        type Create = unsafe extern "C" fn(*mut abi::ibv_pd, *mut abi::ibv_qp_init_attr) -> *mut abi::ibv_qp;
+        // SAFETY: zero bytes are valid: numbers and null pointers.
+        let mut attributes: abi::ibv_qp_init_attr = unsafe { std::mem::zeroed() };
+        (attributes.send_cq, attributes.recv_cq) = (queue, queue);
+        attributes.qp_type = abi::IBV_QPT_RC;
+        (attributes.cap.max_send_wr, attributes.cap.max_recv_wr) = (1, 1);
+        // SAFETY: the functions have these types; an open device and its queue.
+        unsafe {
+            let allocate: Allocate = std::mem::transmute(self.symbol(c"ibv_alloc_pd"));
+            let create: Create = std::mem::transmute(self.symbol(c"ibv_create_qp"));
+            create(allocate(self.context), &raw mut attributes)
+        }
+    }
+
+    /// Posts no work requests.
+    fn post(&self, pair: usize) {
+        let (mut bad_send, mut bad_receive) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: an open device and its pair, and empty lists.
+        let results = unsafe {
+            let ops = &(*(self.context as *mut abi::ibv_context)).ops;
+            let (send, receive) = (ops.post_send.unwrap(), ops.post_recv.unwrap());
+            [
+                send(pair as *mut _, std::ptr::null_mut(), &raw mut bad_send),
+                receive(pair as *mut _, std::ptr::null_mut(), &raw mut bad_receive),
+            ]
+        };
+        assert_eq!(results, [0; 2]);
     }
 
     fn poll(&self, queue: usize) {
@@ -200,6 +236,64 @@ fn limited() {
     }
     network.stop(Stop::Orderly);
     eprintln!("all arrived");
+}
+
+/// Two ranks without CAP_IPC_LOCK put memory outside segments to each other, more than both
+/// together may lock.
+#[test]
+#[ignore = "a child of other tests"]
+fn puts_both_ways() {
+    const BYTES: usize = 2 << 20;
+    const PUTS: u32 = 4;
+    conformance::end_after(Duration::from_secs(120));
+    limit_locked_memory(std::env::var("LOCKED").unwrap().parse().unwrap());
+    emulated::emulate();
+    let job = Job::start(&|| Box::new(Ibv), 2);
+    let mut memory = [vec![0_u8; BYTES], vec![0_u8; BYTES]];
+    let segments = memory
+        .each_mut()
+        .map(|memory| SegmentMemory::host(memory.as_mut_ptr() as usize, BYTES));
+    let exposed = [0, 1].map(|rank| {
+        let owner = (JobRank(rank as u32), job.of(rank));
+        expose(owner, &segments[rank], &[job.of(1 - rank)])
+    });
+    let begun = Barrier::new(2);
+    job.run(|rank, network| {
+        let target = exposed[1 - rank.index()].1[0];
+        let sources: Vec<Vec<u8>> = (0..PUTS).map(|_| vec![rank.0 as u8 + 1; BYTES]).collect();
+        let mut ended = Ended(0);
+        begun.wait();
+        for source in &sources {
+            while put(network, target, source, SourceUse::Later, Cookie::new(1)).is_err() {
+                network.poll(PollScope::All, &mut ended);
+            }
+        }
+        while ended.0 < PUTS {
+            network.poll(PollScope::All, &mut ended);
+        }
+        begun.wait();
+    });
+    job.stop();
+    for (rank, memory) in memory.iter().enumerate() {
+        assert!(memory.iter().all(|byte| *byte == 2 - rank as u8));
+    }
+    eprintln!("all arrived");
+}
+
+/// Counts puts that have ended. No peer may be lost.
+struct Ended(u32);
+
+impl Upcalls for Ended {
+    fn packet(&mut self, _: JobRank, _: Class, _: &mut [u8]) {}
+    fn done(&mut self, _: Cookie, part: Completion) {
+        self.0 += u32::from(part != Completion::Source);
+    }
+    fn peer_lost(&mut self, peer: JobRank, why: &str) {
+        panic!("lost rank {peer}: {why}");
+    }
+    fn network_lost(&mut self, why: &str) {
+        panic!("lost the network: {why}");
+    }
 }
 
 /// Counts packets. No peer may be lost.
@@ -286,10 +380,23 @@ fn registrations_that_fail_for_too_long() {
     expect("start_together", "no-odp fail=reg_mr:3:9999:EAGAIN", "", why);
 }
 
-/// The emulator aborts when two threads poll a queue that was made without locks.
+/// The emulator aborts when two threads use a queue that was made without locks.
 #[test]
 fn queues_of_other_libraries_have_locks() {
-    expect("start_beside_another_library", "", "", "polled");
+    expect("start_beside_another_library", "", "", "polled and posted");
+}
+
+/// Transfers whose memory cannot be registered for want of locked memory do not wait for each
+/// other.
+#[test]
+fn puts_both_ways_at_the_limit_on_locked_memory() {
+    let few = "GASNET_IBV_MAX_MEDIUM=4096 GASNET_BBUF_COUNT=8 GASNET_RBUF_COUNT=64 GASNET_NETWORKDEPTH_TOTAL=64";
+    for sharing in ["", "GASNET_USE_SRQ=1"] {
+        let variables = format!("{few} {sharing} LOCKED=8192 GASNET_VERBOSEENV=1");
+        let why = "which cannot be registered: Cannot allocate memory";
+        expect("puts_both_ways", "memlock no-odp", &variables, "all arrived");
+        expect("puts_both_ways", "memlock no-odp late delay=50", &variables, why);
+    }
 }
 
 /// mlx5 counts units of 64 bytes: a work request with 72 bytes of inline data takes five.

@@ -35,3 +35,32 @@ impl Transports {
         (mixed >> 40) as u32
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn first_packets_differ_by_job_path_and_pair() {
+        let of = |token, path, ends| {
+            let transports = Transports {
+                timeout: 18,
+                retries: 7,
+                token,
+            };
+            transports.first_packet(path, ends)
+        };
+        let usual = of(0x1234_5678_9abc_def0, 0, [0, 1]);
+        assert_eq!(of(0x1234_5678_9abc_def0, 0, [0, 1]), usual);
+        let pairs = (0..10).flat_map(|low| (low..100).map(move |high| [low, high]));
+        let pairs: Vec<_> = pairs.flat_map(|ends| (0..4).map(move |path| (path, ends))).collect();
+        let numbers =
+            |token: u64| -> HashSet<u32> { pairs.iter().map(|(path, ends)| of(token, *path, *ends)).collect() };
+        let (job, other) = (numbers(0x1234_5678_9abc_def0), numbers(0x0fed_cba9_8765_4321));
+        // Of 24 bits: a few may be equal by chance.
+        assert!(job.iter().all(|number| number >> 24 == 0));
+        assert!(job.len() + 10 > pairs.len(), "{} of {}", job.len(), pairs.len());
+        assert!(job.intersection(&other).count() < 10);
+    }
+}

@@ -3,8 +3,8 @@
 use crate::emulated::{self, run_again};
 use gasnet_conduit::conformance::{expose, get, put, Job};
 use gasnet_conduit::{
-    atomic_codes as codes, Atomic, Busy, Class, Completion, Cookie, JobRank, Network, PollScope, SegmentMemory,
-    SourceUse, Upcalls,
+    atomic_codes as codes, Atomic, Busy, Class, Completion, Cookie, JobRank, Network, PollScope, RemoteMemory,
+    SegmentMemory, SourceUse, Upcalls,
 };
 use gasnet_conduit_ibv::Ibv;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -114,17 +114,32 @@ impl Upcalls for End {
 /// Rank 0 puts the source to the target, which is memory of rank 1, until that is done or fails.
 #[allow(dead_code, reason = "not every test program calls it")]
 pub fn put_alone(target: &mut [u8], source: &[u8]) {
+    access_alone(target, |network, target| {
+        put(network, target, source, SourceUse::Later, Cookie::new(1)).map(drop)
+    });
+}
+
+/// Rank 0 gets the source, which is memory of rank 1, likewise.
+#[allow(dead_code, reason = "not every test program calls it")]
+pub fn get_alone(destination: &mut [u8], source: &mut [u8]) {
+    access_alone(source, |network, source| {
+        get(network, source, destination, Cookie::new(1))
+    });
+}
+
+/// Rank 0 begins an operation on memory of rank 1, and waits for its end.
+fn access_alone(memory: &mut [u8], mut begin: impl FnMut(&dyn Network, RemoteMemory) -> Result<(), Busy>) {
     emulated::emulate();
     let job = Job::start(&|| Box::new(Ibv), 2);
-    let segment = SegmentMemory::host(target.as_mut_ptr() as usize, target.len());
+    let segment = SegmentMemory::host(memory.as_mut_ptr() as usize, memory.len());
     let (_, targets) = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]);
     let (network, mut end, begun) = (job.of(0), End(false), Instant::now());
-    while put(network, targets[0], source, SourceUse::Later, Cookie::new(1)) == Err(Busy) {
+    while begin(network, targets[0]) == Err(Busy) {
         network.poll(PollScope::All, &mut end);
     }
     while !end.0 {
         network.poll(PollScope::All, &mut end);
-        assert!(begun.elapsed() < Duration::from_secs(30), "the put did not end");
+        assert!(begun.elapsed() < Duration::from_secs(30), "the operation did not end");
     }
     job.stop();
 }
