@@ -182,6 +182,10 @@ emulator_common::words! {
         pub rnr: u32 = 0, "rnr" => percent;
         /// Objects that live when their device is closed stay, as they do on hardware.
         pub leaks: bool = false, "leaks" => yes;
+        /// A region that a queued work request names must not be deregistered.
+        pub strict_lifetimes: bool = false, "strict-lifetimes" => yes;
+        /// Processes lack CAP_NET_RAW.
+        pub no_net_raw: bool = false, "no-net-raw" => yes;
         /// A CQ that overruns is fatal.
         pub no_overrun: bool = false, "no-overrun" => yes;
         /// The queues that programs make are reported on stderr.

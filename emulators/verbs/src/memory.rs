@@ -9,7 +9,7 @@ use gasnet_ibv_abi as abi;
 
 use crate::config::Call;
 use crate::device_memory::{Mapping, PAGE};
-use crate::handle::{check_end, context_of, load, null, Context, Mr, Object, Pd, Xrcd};
+use crate::handle::{check_end, context_of, load, misuse, null, Context, Mr, Object, Pd, Xrcd};
 use crate::landing;
 use crate::mr::{self, Region};
 use crate::process::Process;
@@ -165,6 +165,9 @@ extern "C" fn ibv_dereg_mr(mr: *mut abi::ibv_mr) -> c_int {
     // Nothing is made of a region.
     if let Err(errno) = check_end(context, 0) {
         return errno;
+    }
+    if context.process.fabric.mrs.at(object.index).queued.load(Relaxed) != 0 {
+        misuse("ibv_dereg_mr while queued work requests name the region");
     }
     if context.process.config.early_completion {
         landing::settle(context.process, context.device);

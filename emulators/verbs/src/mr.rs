@@ -8,6 +8,7 @@ use emulator_common::wait::{drain, Using};
 use gasnet_ibv_abi as abi;
 
 use crate::config::{Ability, Call};
+use crate::copy::Sge;
 use crate::footprint;
 use crate::fork::can_keep_from_children;
 use crate::process::Process;
@@ -83,6 +84,7 @@ pub fn register(process: &Process, region: &Region) -> Result<u32, i32> {
     let mr = process.fabric.mrs.at(index);
     mr.device.store(region.device, Relaxed);
     mr.users.store(0, Relaxed);
+    mr.queued.store(0, Relaxed);
     mr.number.store(process.registrations.fetch_add(1, SeqCst), Relaxed);
     mr.addr.store(region.addr, Relaxed);
     mr.iova.store(region.iova, Relaxed);
@@ -110,6 +112,17 @@ fn check_kind(process: &Process, region: &Region) -> Result<(), i32> {
 fn unpin(process: &Process, addr: u64, length: u64, access: u32) {
     if access & abi::IBV_ACCESS_ON_DEMAND == 0 {
         process.pinned.fetch_sub(pages(addr, length), Relaxed);
+    }
+}
+
+/// Option `strict-lifetimes`: counts work requests that name regions when they are queued (1) and
+/// when they complete (-1).
+pub fn note_queued(process: &Process, sges: &[Sge], change: i32) {
+    if process.config.strict_lifetimes {
+        let named = sges.iter().filter(|sge| sge.length != 0);
+        for mr in named.filter_map(|sge| process.fabric.find_mr(sge.lkey)) {
+            mr.queued.fetch_add(change as u32, SeqCst);
+        }
     }
 }
 

@@ -239,6 +239,10 @@ impl Qp {
         if mask & abi::IBV_QP_CUR_STATE != 0 && attr.cur_qp_state != from {
             return Err(libc::EINVAL);
         }
+        // Q_Keys with the highest bit set are for privileged processes.
+        if mask & abi::IBV_QP_QKEY != 0 && attr.qkey >> 31 != 0 && self.process.config.no_net_raw {
+            return Err(libc::EPERM);
+        }
         // Drivers do not follow an HCA into this state.
         let leaves_sqe = from == abi::IBV_QPS_SQE && mask & abi::IBV_QP_STATE != 0;
         if leaves_sqe && attr.qp_state == abi::IBV_QPS_RTS && mask & abi::IBV_QP_CUR_STATE == 0 {
@@ -258,11 +262,12 @@ impl Qp {
 
     fn reset(&self, queue: &mut SendQueue) {
         self.shared.state.store(abi::IBV_QPS_RESET, Relaxed);
+        queue.entries.iter().for_each(|wqe| wqe.note_queued(self.process, -1));
         *queue = SendQueue::default();
         // Completions first: those that go count as polled.
         cq::forget(self.process, self.shared.send_cq.load(Relaxed), self.key);
         cq::forget(self.process, self.shared.recv_cq.load(Relaxed), self.key);
-        receive::clear(&self.shared.receives);
+        receive::clear(self.process, &self.shared.receives);
         self.shared.sends_polled.store(0, Relaxed);
         self.shared.cut.store(0, Relaxed);
         migration::reset(self.shared);

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::copy::{Pieces, Sge, PIECES};
-use crate::mr::{grant, Grant, Wanted};
+use crate::mr::{self, grant, Grant, Wanted};
 use crate::process::Process;
 use crate::shm::Receives;
 
@@ -53,6 +53,7 @@ pub fn post(process: &Process, receives: &Receives, max_wr: u32, wr_id: u64, sge
         return Err(libc::ENOMEM);
     }
     receives.outstanding.fetch_add(1, Relaxed);
+    mr::note_queued(process, sges, 1);
     Ok(())
 }
 
@@ -81,12 +82,16 @@ pub fn take(process: &Process, receives: &Receives) -> Option<Posted> {
     let _guard = receives.lock.lock();
     let posted = decode(receives.ring.peek(process.words, 0)?);
     receives.ring.pop();
+    mr::note_queued(process, posted.sges(), -1);
     Some(posted)
 }
 
 /// Forgets what is posted (RESET).
-pub fn clear(receives: &Receives) {
+pub fn clear(process: &Process, receives: &Receives) {
     let _guard = receives.lock.lock();
+    for record in (0..receives.ring.len()).filter_map(|n| receives.ring.peek(process.words, n)) {
+        mr::note_queued(process, decode(record).sges(), -1);
+    }
     receives.ring.clear();
     receives.outstanding.store(0, Relaxed);
 }

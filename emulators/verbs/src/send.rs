@@ -88,6 +88,7 @@ impl Qp {
                 wqe.due_ns += self.process.delay_ns(device);
             }
         }
+        wqe.note_queued(self.process, 1);
         queue.entries.push_back(wqe);
         Ok(())
     }
@@ -226,8 +227,9 @@ pub fn progress(qp: &Arc<Qp>, queue: &mut SendQueue) {
                 None => break,
             },
         };
-        // The poll of its completion may end it.
+        // The poll of its completion may end what it names.
         wqe.handle = None;
+        wqe.note_queued(qp.process, -1);
         let kept = qp.complete(wqe, status);
         queue.entries.pop_front();
         if !kept || status != abi::IBV_WC_SUCCESS && status != abi::IBV_WC_WR_FLUSH_ERR {

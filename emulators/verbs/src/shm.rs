@@ -79,6 +79,8 @@ pub struct Mr {
     pub access: AtomicU32,
     /// Operations that use it now; deregistration waits for them.
     pub users: AtomicU32,
+    /// Names of it in queued work requests, for `strict-lifetimes`.
+    pub queued: AtomicU32,
     /// The number of registrations of its process that precede it.
     pub number: AtomicU64,
     /// The address by which work requests name the first byte.
@@ -201,7 +203,7 @@ emulator_common::has_entry!(Mr, Cq, Srq, Qp, Events);
 
 // SAFETY: all members are atomic, or locks that `init` makes or that their entries make.
 unsafe impl Layout for Fabric {
-    const MAGIC: u64 = 0x0076_6572_6273_0006;
+    const MAGIC: u64 = 0x0076_6572_6273_0007;
 
     fn head(&self) -> &Head {
         &self.head

@@ -130,6 +130,7 @@ extern "C" fn ibv_destroy_srq(srq: *mut abi::ibv_srq) -> c_int {
     if let Err(errno) = check_end(context_of(srq), object.users.load(Relaxed)) {
         return errno;
     }
+    receive::clear(object.process, &object.shared.receives);
     destroy_srq(object.process, object.index);
     let of_srq = |kind| matches!(kind, abi::IBV_EVENT_SRQ_ERR | abi::IBV_EVENT_SRQ_LIMIT_REACHED);
     event::forget(object.process, object.shared.events.load(Relaxed), object.key, of_srq);

@@ -7,6 +7,8 @@ use crate::address::Destination;
 use crate::config::Operation;
 use crate::copy::{self, Sge};
 use crate::forge::Change;
+use crate::mr;
+use crate::process::Process;
 
 /// A work request of a send queue.
 #[derive(Default)]
@@ -87,6 +89,13 @@ impl Wqe {
     /// Whether it carries immediate data.
     pub fn has_imm(&self) -> bool {
         matches!(self.opcode, abi::IBV_WR_SEND_WITH_IMM | abi::IBV_WR_RDMA_WRITE_WITH_IMM)
+    }
+
+    /// Its regions are those of a queued work request, or (-1) not any more.
+    pub fn note_queued(&self, process: &Process, change: i32) {
+        if self.flags & abi::IBV_SEND_INLINE == 0 {
+            mr::note_queued(process, &self.sges, change);
+        }
     }
 
     /// Fault `forge`: alters the message.

@@ -25,6 +25,7 @@ static const struct test faults[] = {
     {"changes", fault_changes},     {"lids", fault_lids},
     {"odp", fault_odp},             {"receives", fault_receives},
     {"kinds", fault_kinds},         {"calls", fault_calls},
+    {"qkey", fault_qkey},
 };
 
 int main(int argc, char **argv) {

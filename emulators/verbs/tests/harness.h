@@ -115,6 +115,7 @@ void fault_lids(void);
 void fault_odp(void);
 void fault_receives(void);
 void fault_kinds(void);
+void fault_qkey(void);
 void fault_calls(void);
 
 #endif

@@ -69,6 +69,24 @@ static void destroy_a_handle_of_a_queued_datagram(void) {
     must(ibv_destroy_ah(wr.wr.ud.ah) == 0, "ibv_destroy_ah");
 }
 
+static void deregister(bool is_posted, bool is_sent) {
+    struct end a, b;
+    open_devices();
+    connect_pair(&a, &b, NULL);
+    if (is_posted) must(post_receive(&a, 0, 8, 0) == 0, "receive");
+    if (is_sent) must(post(&a, (struct work){.opcode = IBV_WR_SEND, .bytes = 8}) == 0, "post");
+    if (!is_posted && !is_sent) {
+        must(post_receive(&a, 0, 8, 0) == 0, "receive");
+        must(ibv_destroy_qp(a.qp) == 0, "ibv_destroy_qp");
+    }
+    must(ibv_dereg_mr(a.mr) == 0, "ibv_dereg_mr");
+    fprintf(stderr, "works\n");
+}
+
+static void deregister_a_posted_receive(void) { deregister(true, false); }
+static void deregister_a_queued_send(void) { deregister(false, true); }
+static void deregister_after_the_end(void) { deregister(false, false); }
+
 // Queues are made without locks. A list of no work requests is enough.
 static struct end ends[2];
 
@@ -116,6 +134,9 @@ void fault_misuse(void) {
     child("devices of a forked child", open_devices_of_its_own);
     must(ibv_destroy_cq(parents_queue) == 0, "ibv_destroy_cq");
     child("address handle", destroy_a_handle_of_a_queued_datagram);
+    child("region of a receive", deregister_a_posted_receive);
+    child("region of a send", deregister_a_queued_send);
+    child("region of a queue pair that was", deregister_after_the_end);
     child("sends", post_by_two_threads);
     child("receives", receive_by_two_threads);
     child("polls", poll_by_two_threads);

@@ -175,6 +175,17 @@ static void kind(const char *name, void *memory) {
     if (mr) ibv_dereg_mr(mr);
 }
 
+// A Q_Key for privileged processes.
+void fault_qkey(void) {
+    struct options options = {.type = IBV_QPT_UD};
+    struct ibv_qp_attr attr = {.qkey = 0x80000001};
+    struct end a, b;
+    connect_pair(&a, &b, &options);
+    int result = ibv_modify_qp(a.qp, &attr, IBV_QP_QKEY);
+    say("qkey", "0x80000001: %s", result == EPERM ? "EPERM" : name_of(result));
+    destroy_pair(&a, &b);
+}
+
 // Kinds of memory.
 void fault_kinds(void) {
     static char variable[64] = "initialised";
