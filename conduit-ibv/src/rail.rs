@@ -40,12 +40,13 @@ pub struct Rail {
     /// Whether several threads use it.
     pub sharing: Sharing,
     pub room: CompletionRoom,
-    pub receives: Receives,
     pub plan: ReceivePlan,
-    /// The receive queue of all peers, if it is shared.
+    /// The receive queue of all peers, if it is shared. It ends before its buffers: with XRC peers
+    /// reach it as long as it exists.
     pub shared: Option<Shared>,
     /// The domain of that queue, if it is for XRC.
     pub xrc: Option<XrcDomain>,
+    pub receives: Receives,
     /// One, or several at which pairs take turns if none may be long enough.
     queues: Box<[Queue]>,
     /// Pairs so far.

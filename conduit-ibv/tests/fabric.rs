@@ -283,6 +283,18 @@ mod plans {
     }
 
     #[test]
+    fn ethernet_beside_infiniband() {
+        // Each rank would take an HCA of its own.
+        assert_eq!(ports("hcas=2 link=0:roce", ""), ["emu1:1"; 2]);
+        assert_eq!(ports("hcas=2 link=1:roce", "GASNET_IBV_PORTS=emu1"), ["emu1:1"; 2]);
+        fails(
+            "hcas=2 link=0:roce",
+            "GASNET_IBV_PORTS=emu0+emu1",
+            &["emu0 port 1 is on Ethernet, but emu1 port 1 is on InfiniBand"],
+        );
+    }
+
+    #[test]
     fn ports_without_partitions() {
         for link in ["ib", "roce"] {
             assert_eq!(ports(&format!("link={link} pkeys=0:1:"), ""), ["emu0:1"; 2]);

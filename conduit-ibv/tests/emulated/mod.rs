@@ -56,7 +56,8 @@ pub fn emulate() {
             None => &options,
         };
         let library = CString::new(library.into_os_string().into_vec()).unwrap();
-        let options = CString::new(format!("dir={folder} yield=10 no-overrun {options}")).unwrap();
+        let usual = "yield=10 no-overrun strict-lifetimes no-net-raw";
+        let options = CString::new(format!("dir={folder} {usual} {options}")).unwrap();
         env::set(c"GASNET_IBV_LIBRARY", &library);
         env::set(c"EMU_VERBS", &options);
     }
