@@ -192,6 +192,7 @@ mod plans {
         datagrams_are_not_offered: "no-ud", "", "over_verbs";
         short_queues: "max-qp-wr=8", "", "over_verbs";
         short_receive_queues: "no-srq max-recv-wr=8", "", "packets::over_verbs notification";
+        shared_receive_queues_alone: "max-recv-wr=0", "GASNET_USE_SRQ=1", "packets::over_verbs notification";
         puts_are_fenced: "early-completion delay=50", "GASNET_USE_FENCED_PUTS=1", "over_verbs";
         rings_of_which_data_come_late: "early-completion delay=50", "GASNET_WAITMODE=SPIN GASNET_USE_FENCED_PUTS=1",
             "packets notification";

@@ -371,6 +371,11 @@ impl Config {
         self.max_srq_wr.unwrap_or(self.max_qp_wr)
     }
 
+    /// Receives that a QP takes at most.
+    pub fn most_received(&self) -> u32 {
+        self.max_recv_wr.unwrap_or(self.max_qp_wr)
+    }
+
     /// Pieces that a read has at most.
     pub fn most_read(&self) -> u32 {
         self.max_sge_rd.unwrap_or(self.max_sge)

@@ -76,7 +76,7 @@ fn too_large(process: &Process, kind: u32, cap: &abi::ibv_qp_cap) -> bool {
     let units = || footprint::send_queue(kind, cap).map(|bytes| bytes / footprint::UNIT);
     config.wqe_units && units().is_none_or(|units| units > u64::from(config.max_qp_wr))
         || cap.max_send_wr > config.max_qp_wr
-        || cap.max_recv_wr > config.max_recv_wr.unwrap_or(config.max_qp_wr)
+        || cap.max_recv_wr > config.most_received()
         || cap.max_send_sge > config.max_sge
         || cap.max_recv_sge > config.max_sge
         || cap.max_inline_data > config.max_inline

@@ -197,7 +197,14 @@ fn check_init(owner: &Context, init: &abi::ibv_qp_init_attr_ex) -> Result<(), i3
         _ => return Err(libc::EOPNOTSUPP),
     };
     let srq_is_basic = !has_srq(init) || !Srq::of(init.srq).is_xrc && init.qp_type != abi::IBV_QPT_UC;
-    if !is_complete || !srq_is_basic || init.create_flags != 0 && has(abi::IBV_QP_INIT_ATTR_CREATE_FLAGS) {
+    // As libmlx5, which checks the limit of receives also where an SRQ has them (rdma-core#1624).
+    let receives_fit =
+        init.qp_type == abi::IBV_QPT_XRC_RECV || init.cap.max_recv_wr <= owner.process.config.most_received();
+    if !is_complete
+        || !srq_is_basic
+        || !receives_fit
+        || init.create_flags != 0 && has(abi::IBV_QP_INIT_ATTR_CREATE_FLAGS)
+    {
         return Err(libc::EINVAL);
     }
     Ok(())

@@ -157,6 +157,7 @@ void fault_odp(void) {
 void fault_receives(void) {
     struct ibv_cq *cq = ibv_create_cq(devices[0].context, 4, NULL, NULL, 0);
     struct ibv_qp_init_attr init = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC};
+    struct ibv_srq_init_attr shared = {.attr = {.max_wr = 8, .max_sge = 1}};
     struct ibv_qp *qp;
     must(cq != NULL, "ibv_create_cq");
     for (init.cap.max_recv_wr = 8; init.cap.max_recv_wr < 10; init.cap.max_recv_wr++) {
@@ -166,6 +167,13 @@ void fault_receives(void) {
         say("receives", "%u receives: %s", init.cap.max_recv_wr, made(qp));
         if (qp) ibv_destroy_qp(qp);
     }
+    init.cap.max_recv_wr = 9;
+    init.srq = ibv_create_srq(devices[0].pd, &shared);
+    must(init.srq != NULL, "ibv_create_srq");
+    qp = ibv_create_qp(devices[0].pd, &init);
+    say("receives", "9 receives beside an SRQ: %s", made(qp));
+    if (qp) ibv_destroy_qp(qp);
+    ibv_destroy_srq(init.srq);
     ibv_destroy_cq(cq);
 }
 
