@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use crate::am::internal::{self, Handler};
 use crate::am::{deliver, gather, long_put, segmented, segmented_medium};
-use crate::barrier::{self, rounds, Barrier};
+use crate::barrier::{self, blocks, of_team, rounds, Barrier};
 use crate::client::Client;
 use crate::diagnose::stalled;
 use crate::endpoint::{self, Endpoint};
@@ -212,6 +212,7 @@ fn make_runtime(job: &'static Job, comm: Comm, net: &JobNetwork, segments: Confi
     let oversubscribed = !is_single(job) && job.exchange(&[u8::from(is_oversubscribed(job))]).contains(&1);
     let team0 = LateInPage::leak(Team::primordial(job, &comm, flags));
     install_barrier(job, &comm, &abilities, oversubscribed);
+    team0.set_barriers(of_team::make(team0, oversubscribed, |_| blocks::TEAM0));
     let runtime = Runtime {
         job,
         rank: JobRank(job.rank()),
@@ -242,8 +243,8 @@ fn make_runtime(job: &'static Job, comm: Comm, net: &JobNetwork, segments: Confi
 
 /// Installs the named barrier, over the network's own if it has one.
 fn install_barrier(job: &Job, comm: &Comm, abilities: &Abilities<'static>, oversubscribed: bool) {
-    let leaders = job.leaders().iter().copied().map(JobRank).collect();
-    barrier::install(Barrier::new(comm, leaders, JobRank(job.rank()), oversubscribed));
+    let leaders: Vec<JobRank> = job.leaders().iter().copied().map(JobRank).collect();
+    barrier::install(Barrier::new(comm, &leaders, JobRank(job.rank()), oversubscribed));
     if let Some(barrier) = abilities.barrier.filter(|_| job.rank() == job.nbrhd().first()) {
         rounds::install(barrier);
     }
@@ -286,7 +287,7 @@ const HANDLERS: [Handler; internal::COUNT] = {
     all[internal::RMA_GET as usize] = |token, args, _, _| packets::on_get(token, args);
     all[internal::RMA_DATA as usize] =
         |token, args, payload, bytes| packets::on_data(token.source.rank, args, payload, bytes);
-    all[internal::BARRIER as usize] = |_, args, _, _| barrier::on_step(args);
+    all[internal::BARRIER as usize] = |_, args, _, _| blocks::on_word(args);
     all[internal::COLLECTIVE as usize] = |_, args, payload, bytes| coll::p2p::on_packet(args, payload, bytes);
     all[internal::AD_OPERATION as usize] = |token, args, _, _| ad::packets::on_operation(token, args);
     all[internal::AD_DONE as usize] = |token, args, _, _| ad::packets::on_done(token.source.rank, args);

@@ -123,7 +123,7 @@ pub extern "C" fn gex_Coll_BarrierNB(tm: TeamHandle, flags: Flags) -> Event {
         0,
         format_args!(" team={:#x} size={}", team.id, team.size),
     );
-    let barrier = team_barrier::barrier(Call::next(team));
+    let barrier = team_barrier::barrier(team);
     if interval.is_some() {
         return coll::start(team, interval::around(interval, barrier), op);
     }

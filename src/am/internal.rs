@@ -12,7 +12,7 @@ pub const RMA_PUT_DONE: u8 = 1;
 pub const RMA_GET: u8 = 2;
 /// Data of a get.
 pub const RMA_DATA: u8 = 3;
-/// A step of a barrier between neighbourhoods.
+/// A word for a barrier.
 pub const BARRIER: u8 = 4;
 /// A fragment of a p2p message inside a collective.
 pub const COLLECTIVE: u8 = 5;

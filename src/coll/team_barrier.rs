@@ -4,24 +4,22 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::broadcast::parent_and_children;
-use super::call::Call;
 use super::choose::{self, Path};
 use super::pshm::barrier::{self, PshmBarrier};
 use crate::barrier::rounds::{self, Ticket};
-use crate::runtime;
+use crate::barrier::stage::Stage;
+use crate::barrier::{blocks, Name};
 use crate::stall;
-use crate::types::Rank;
+use crate::team::Team;
 
-/// Tag of messages down the tree. Messages up have their distance as tag.
-const DOWN: u32 = 0;
-
-/// A barrier. The intra-neighbourhood form completes in one poll if all members have arrived.
+/// A barrier. All forms but the hierarchical one complete in one poll if all members have arrived.
 pub enum Barrier<T> {
     /// All members in one neighbourhood.
     IntraNbrhd(PshmBarrier),
-    /// Any other layout.
-    Other(Pin<Box<T>>),
+    /// No members share memory.
+    Network(NetworkStage),
+    /// Shared memory, and the network among leaders.
+    Hierarchical(Pin<Box<T>>),
 }
 
 impl<T: Future<Output = ()>> Future for Barrier<T> {
@@ -30,75 +28,88 @@ impl<T: Future<Output = ()>> Future for Barrier<T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         match &mut *self {
             Self::IntraNbrhd(barrier) => Pin::new(barrier).poll(context),
-            Self::Other(other) => other.as_mut().poll(context),
+            Self::Network(stage) if stage.passes() => Poll::Ready(()),
+            Self::Network(_) => Poll::Pending,
+            Self::Hierarchical(hierarchical) => hierarchical.as_mut().poll(context),
+        }
+    }
+}
+
+/// The network stage of a barrier, at a member that takes part in it.
+#[derive(Clone, Copy)]
+pub enum NetworkStage {
+    /// Rounds of the network's own barrier.
+    Rounds(Ticket),
+    /// Words. The number counts the barriers of the stage.
+    Words(&'static Stage, u32),
+}
+
+impl NetworkStage {
+    /// That of the next barrier of `team`. `leads`: one member of each neighbourhood takes part.
+    fn next(team: &'static Team, leads: bool) -> Option<Self> {
+        let ticket = if leads { rounds::ticket(team) } else { None };
+        let stage = team.barriers().network.as_ref();
+        ticket.map(Self::Rounds).or_else(|| stage.map(Self::words))
+    }
+
+    fn words(stage: &'static Stage) -> Self {
+        Self::Words(stage, stage.next())
+    }
+
+    /// The own group has reached it. Returns whether all have; if not, call again.
+    fn passes(self) -> bool {
+        let passes = match self {
+            Self::Rounds(ticket) => rounds::get().is_none_or(|rounds| rounds.pass(ticket)),
+            Self::Words(stage, number) => stage.advance(number, Name::Anonymous, blocks::write).is_some(),
+        };
+        if !passes {
+            stall::note(|| self.describe());
+            // Words come without a message.
+            super::request_poll();
+        }
+        passes
+    }
+
+    /// For stall reports.
+    fn describe(self) -> String {
+        match self {
+            Self::Rounds(_) => "a barrier of the network has not ended".into(),
+            Self::Words(stage, number) => match stage.waits_for() {
+                Some(rank) => format!("barrier {number} of a team waits for rank {rank}"),
+                None => format!("barrier {number} of a team waits for room to send"),
+            },
         }
     }
 }
 
 /// Completes when all members have called.
-pub fn barrier(call: Call) -> Barrier<impl Future<Output = ()> + Send> {
-    let path = choose::path(call.team(), 0, 1, true);
-    let (among, pshm_call) = match path {
+pub fn barrier(team: &'static Team) -> Barrier<impl Future<Output = ()> + Send> {
+    let (pshm_call, stage) = match choose::path(team, 0, 1, true) {
         Path::IntraNbrhd(pshm) => return Barrier::IntraNbrhd(PshmBarrier::new(pshm)),
         Path::Hierarchical(groups) => (
-            call.among_leaders(Rank(0)).0,
             groups.pshm.as_ref().map(barrier::begin_around),
+            NetworkStage::next(team, true),
         ),
-        Path::Network => (call, None),
+        Path::Network => (
+            None,
+            NetworkStage::next(team, team.groups.leaders.len() == team.size as usize),
+        ),
     };
-    let only_leaders = among.size() as usize == call.team().groups.leaders.len();
-    let ticket = only_leaders.then(|| rounds::ticket(call.team())).flatten();
-    Barrier::Other(Box::pin(async move {
-        match pshm_call {
-            Some(pshm_call) => barrier::around(pshm_call, leaders(among, ticket)).await,
-            None => leaders(among, ticket).await,
-        }
-    }))
-}
-
-/// The stage of the leaders: in rounds of the network's own barrier, or by p2p messages.
-async fn leaders(among: Call, ticket: Option<Ticket>) {
-    let (Some(ticket), Some(rounds)) = (ticket, rounds::get()) else {
-        return network(among).await;
-    };
-    super::until(|| {
-        let passed = rounds.pass(ticket);
-        if !passed {
-            stall::note(|| "a barrier of the network has not ended".into());
-            super::request_poll();
-        }
-        passed
-    })
-    .await;
-}
-
-/// Dissemination (Hensgen, Finkel and Manber 1988): rounds with doubling distances. A tree if
-/// oversubscribed.
-pub async fn network(call: Call) {
-    if runtime::get().oversubscribed {
-        return tree(call).await;
-    }
-    let (rank, size) = (call.rank(), call.size());
-    let mut distance = 1;
-    while distance < size {
-        call.signal((rank + distance) % size, distance).await;
-        call.receive((rank + size - distance) % size, distance).await;
-        distance = distance.saturating_mul(2);
+    match (pshm_call, stage) {
+        (None, Some(stage)) => Barrier::Network(stage),
+        (pshm_call, stage) => Barrier::Hierarchical(Box::pin(async move {
+            let leaders = super::until(move || stage.is_none_or(NetworkStage::passes));
+            match pshm_call {
+                Some(pshm_call) => barrier::around(pshm_call, leaders).await,
+                None => leaders.await,
+            }
+        })),
     }
 }
 
-/// Up and down a binomial tree; see [`crate::barrier`] for the reason.
-async fn tree(call: Call) {
-    let rank = call.rank();
-    let (parent, children) = parent_and_children(rank, 0, call.size());
-    for child in children.iter().rev() {
-        call.receive(*child, child - rank).await;
-    }
-    if let Some(parent) = parent {
-        call.signal(parent, rank - parent).await;
-        call.receive(parent, DOWN).await;
-    }
-    for child in children {
-        call.signal(child, DOWN).await;
-    }
+/// Completes when all members have called, without collective buffers, which a member may leave
+/// after it.
+pub async fn end(team: &'static Team) {
+    let end = NetworkStage::words(&team.barriers().end);
+    super::until(|| end.passes()).await;
 }

@@ -61,6 +61,6 @@ pub fn publish(rt: &Runtime, team: &'static Team, endpoints: &[&Endpoint]) -> Re
         }
     }
     // Only now may a member's request be answered with an access to its segment.
-    coll::run(team_barrier::barrier(Call::next(team)));
+    coll::run(team_barrier::barrier(team));
     Ok(())
 }

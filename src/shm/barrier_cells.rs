@@ -57,6 +57,20 @@ impl Name {
             _ => Self::Mismatch,
         }
     }
+
+    /// As a word of a phase, never 0. Phases with the same low 30 bits have the same words.
+    pub const fn of_phase(self, phase: u32) -> u64 {
+        (phase.wrapping_add(1) as u64) << PHASE_SHIFT | self.pack()
+    }
+
+    /// From a word, if it is of this phase.
+    pub const fn in_phase(word: u64, phase: u32) -> Option<Self> {
+        if (word ^ Self::Anonymous.of_phase(phase)) >> PHASE_SHIFT == 0 {
+            Some(Self::unpack(word & ((1 << PHASE_SHIFT) - 1)))
+        } else {
+            None
+        }
+    }
 }
 
 /// The words of one parity.
@@ -130,7 +144,7 @@ impl Cells {
 
 /// Maximum number of ranks with flags of their own.
 pub const MAX_FLAGS: usize = 16;
-/// Bit of a flag at which the phase begins; the name is below.
+/// Bit of a word at which the phase begins; the name is below.
 const PHASE_SHIFT: u32 = 34;
 
 /// The flags of one rank, by parity of the phase: 1 + the phase of its last arrival, and its name.
@@ -144,13 +158,9 @@ struct RankFlags([AtomicU64; 2]);
 pub struct Flags([RankFlags; MAX_FLAGS]);
 
 impl Flags {
-    const fn word(phase: u32, name: u64) -> u64 {
-        (phase.wrapping_add(1) as u64) << PHASE_SHIFT | name
-    }
-
     /// Arrival of `neighbour` with `name`.
     pub fn arrive(&self, phase: u32, neighbour: usize, name: Name) {
-        self.0[neighbour].0[(phase & 1) as usize].store(Self::word(phase, name.pack()), Ordering::Release);
+        self.0[neighbour].0[(phase & 1) as usize].store(name.of_phase(phase), Ordering::Release);
     }
 
     /// The merged name of `phase`, if all of `ranks` ranks have arrived.
@@ -159,10 +169,7 @@ impl Flags {
         let mut result = Name::Anonymous;
         for own in &self.0[..ranks] {
             let word = own.0[(phase & 1) as usize].load(Ordering::Acquire);
-            if word >> PHASE_SHIFT != Self::word(phase, 0) >> PHASE_SHIFT {
-                return None;
-            }
-            result = result.merge(Name::unpack(word & ((1 << PHASE_SHIFT) - 1)));
+            result = result.merge(Name::in_phase(word, phase)?);
         }
         Some(result)
     }

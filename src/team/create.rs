@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::groups::{Groups, Member};
 use super::members::{sort_key, Members};
 use super::{NewTeam, Scratch, Team, TeamId};
+use crate::barrier::{blocks, of_team};
 use crate::coll::call::Call;
 use crate::coll::choose::{self, Path};
 use crate::coll::gather::{self, Parts};
@@ -32,6 +33,8 @@ struct Entry {
     number: u32,
     /// The member's buffer for collectives in shared memory ([`CollBufferId::pack`]).
     coll_buffer: u32,
+    /// The first block of its words for barriers ([`blocks`]).
+    block: u32,
 }
 
 const ENTRY: usize = size_of::<Entry>();
@@ -44,6 +47,7 @@ impl Entry {
             self.key as u32,
             self.number,
             self.coll_buffer,
+            self.block,
         ];
         let mut bytes = [0; ENTRY];
         for (to, word) in bytes.chunks_exact_mut(4).zip(words) {
@@ -60,6 +64,7 @@ impl Entry {
             key: word(2) as i32,
             number: word(3),
             coll_buffer: word(4),
+            block: word(5),
         }
     }
 }
@@ -101,6 +106,7 @@ pub fn split(
         key,
         number: fresh_number(),
         coll_buffer: coll_buffer.pack(),
+        block: color_and_key.map_or(0, |_| blocks::take(1)),
     };
     let all = exchange(parent, own);
     color_and_key?;
@@ -118,7 +124,7 @@ pub fn split(
         id(members[0], number),
         groups(rank, &members, coll_buffer, coll_buffer_of),
     );
-    Some(make(NewTeam {
+    let new = NewTeam {
         id,
         rank,
         members: Members::new(members),
@@ -126,7 +132,8 @@ pub fn split(
         flags,
         ep: parent.ep,
         scratch,
-    }))
+    };
+    Some(make(new, |rank| all[ranks[rank.index()].index()].block))
 }
 
 /// A team of `members`, which may be empty for who only takes part in the call: one handle for each
@@ -140,7 +147,8 @@ pub fn create(
 ) -> Result<Vec<&'static Team>, String> {
     let rt = runtime::get();
     // With several members in a process shared memory is not used, which all know from the list.
-    let alone = members.iter().filter(|m| m.rank == rt.rank).count() == 1;
+    let local = members.iter().filter(|m| m.rank == rt.rank).count();
+    let alone = local == 1;
     let coll_buffer = if alone {
         CollBufferId::take(&rt.comm)
     } else {
@@ -152,6 +160,7 @@ pub fn create(
         key: 0,
         number: fresh_number(),
         coll_buffer: coll_buffer.pack(),
+        block: blocks::take(local as u32),
     };
     let all = exchange(parent, own);
     let Some(&first) = members.first() else {
@@ -166,17 +175,20 @@ pub fn create(
         return Err(format!("process {} has no member in the parent team", first.rank));
     };
     let id = id(first, all[leader.index()].number);
-    let coll_buffer_of = |rank: Rank| {
-        let leader = parent.rank_of(members[rank.index()].rank);
-        leader.map_or_else(CollBufferId::default, |rank| {
-            CollBufferId::unpack(all[rank.index()].coll_buffer)
-        })
+    let entry_of = |rank: Rank| parent.rank_of(members[rank.index()].rank).map(|rank| all[rank.index()]);
+    let coll_buffer_of =
+        |rank| entry_of(rank).map_or_else(CollBufferId::default, |entry| CollBufferId::unpack(entry.coll_buffer));
+    // Members of one process have its blocks in the order of their ranks.
+    let block_of = |rank: Rank| {
+        let process = members[rank.index()].rank;
+        let before = members[..rank.index()].iter().filter(|m| m.rank == process).count();
+        entry_of(rank).map_or(0, |entry| entry.block) + before as u32
     };
     let local = members.iter().enumerate().filter(|(_, m)| m.rank == rt.rank);
     let teams = local.enumerate().map(|(i, (rank, m))| {
         let rank = Rank(rank as u32);
         let groups = groups(rank, members, coll_buffer, coll_buffer_of);
-        make(NewTeam {
+        let new = NewTeam {
             id,
             rank,
             members: Members::new(members.to_vec()),
@@ -184,7 +196,8 @@ pub fn create(
             flags,
             ep: m.ep,
             scratch: scratch_of(rank, i),
-        })
+        };
+        make(new, block_of)
     });
     Ok(teams.collect())
 }
@@ -210,10 +223,13 @@ fn groups(
     groups
 }
 
-fn make(new: NewTeam) -> &'static Team {
-    let team = Team::new(new);
-    team.open_fast_path(runtime::get());
-    Box::leak(Box::new(team))
+/// A team whose members have these blocks of words for barriers.
+fn make(new: NewTeam, block_of: impl Fn(Rank) -> u32) -> &'static Team {
+    let rt = runtime::get();
+    let team = Box::leak(Box::new(Team::new(new)));
+    team.open_fast_path(rt);
+    team.set_barriers(of_team::make(team, rt.oversubscribed, block_of));
+    team
 }
 
 /// Ends a team. Unless all members are known to be `quiescent` and it has no collective buffers,
@@ -224,10 +240,11 @@ fn make(new: NewTeam) -> &'static Team {
 pub unsafe fn destroy(team: &'static Team, quiescent: bool) -> Option<Scratch> {
     // A leaving member frees its collective buffer. Others may still poll it, since clients call a
     // team quiescent as soon as their own barrier over it is complete (the reference's tests do);
-    // so teams with collective buffers run a barrier of messages.
+    // so teams with collective buffers run another one.
     if !quiescent || !matches!(choose::path(team, 0, 1, true), Path::Network) {
-        coll::run(team_barrier::network(Call::next(team)));
+        coll::run(team_barrier::end(team));
     }
+    blocks::give_back(team.barriers().block);
     let scratch = team.scratch;
     if team.groups.uses_coll_buffers() {
         team.groups.coll_buffer.give_back();

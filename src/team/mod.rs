@@ -11,6 +11,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::OnceLock;
 
+use crate::barrier::stage::Stage;
 use crate::flags::Flags;
 use crate::graveyard::Graveyard;
 use crate::runtime::{self, Runtime};
@@ -101,6 +102,17 @@ pub struct Scratch {
     pub bytes: usize,
 }
 
+/// The stages of a team's barriers.
+#[derive(Debug)]
+pub struct Barriers {
+    /// The block of the own words.
+    pub block: u32,
+    /// The network stage, if this member takes part in it.
+    pub network: Option<Stage>,
+    /// The barrier of all members at the end of the team.
+    pub end: Stage,
+}
+
 /// A team of endpoints. The head comes first.
 #[repr(C)]
 #[derive(Debug)]
@@ -128,6 +140,8 @@ pub struct Team {
     pub scratch: Option<Scratch>,
     /// Number of the next collective.
     pub next_collective: AtomicU32,
+    /// Set right after the team is made.
+    barriers: OnceLock<Barriers>,
     /// Offsets of neighbours' segments, where those of the directory are not in the order of the
     /// ranks.
     own_deltas: OnceLock<Box<[isize]>>,
@@ -185,9 +199,21 @@ impl Team {
             groups: new.groups,
             scratch: new.scratch,
             next_collective: AtomicU32::new(0),
+            barriers: OnceLock::new(),
             own_deltas: OnceLock::new(),
             cdata: AtomicPtr::new(ptr::null_mut()),
         }
+    }
+
+    /// Sets the stages of its barriers. Once.
+    pub fn set_barriers(&self, barriers: Barriers) {
+        let _ = self.barriers.set(barriers);
+    }
+
+    /// The stages of its barriers.
+    #[inline]
+    pub fn barriers(&self) -> &Barriers {
+        self.barriers.get().expect("defect: a team without barriers")
     }
 
     /// Whether this is the team of all processes that initialisation made.

@@ -35,10 +35,10 @@ fn start<W: Future<Output = ()> + Send + 'static>(
     let team = runtime::get().team0;
     let interval = Interval::begin(name, bytes, format_args!(" team=0 size={}", team.size));
     // The three calls take their sequence numbers now, in this order.
-    let before = (flags & COLL_IN_ALLSYNC != 0).then(|| team_barrier::barrier(Call::next(team)));
+    let before = (flags & COLL_IN_ALLSYNC != 0).then(|| team_barrier::barrier(team));
     // In a box: `all` holds it twice on the stack, which may be small.
     let work = Box::pin(work(Call::next(team)));
-    let after = (flags & COLL_OUT_ALLSYNC != 0).then(|| team_barrier::barrier(Call::next(team)));
+    let after = (flags & COLL_OUT_ALLSYNC != 0).then(|| team_barrier::barrier(team));
     let all = async move {
         if let Some(before) = before {
             before.await;
