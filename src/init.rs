@@ -209,8 +209,12 @@ fn make_runtime(job: &'static Job, comm: Comm, net: &JobNetwork, segments: Confi
     let most = registered.map_or(usize::MAX, Segments::max_bytes);
     let max_local_bytes = segment::attach::max_local_bytes(job.host().len() as u32).min(most);
     let max_global_bytes = least_of_all(job, max_local_bytes);
-    let oversubscribed = !is_single(job) && job.exchange(&[u8::from(is_oversubscribed(job))]).contains(&1);
+    let oversubscribed = any(job, is_oversubscribed(job));
+    let lacks_words = any(job, abilities.words.is_none());
     let team0 = LateInPage::leak(Team::primordial(job, &comm, flags));
+    if let Some(words) = abilities.words.filter(|_| !lacks_words) {
+        blocks::install(words);
+    }
     install_barrier(job, &comm, &abilities, oversubscribed);
     team0.set_barriers(of_team::make(team0, oversubscribed, |_| blocks::TEAM0));
     let runtime = Runtime {
@@ -356,6 +360,11 @@ fn is_oversubscribed(job: &Job) -> bool {
         .filter(|&&leader| job.host_of(leader) == host)
         .count()
         > job.host_cpus() as usize
+}
+
+/// Whether a condition holds at any rank. Collective over several neighbourhoods, else false.
+fn any(job: &Job, holds: bool) -> bool {
+    !is_single(job) && job.exchange(&[u8::from(holds)]).contains(&1)
 }
 
 /// The least of all ranks' `bytes`.
@@ -513,6 +522,7 @@ fn abilities(config: &Config, network: &'static dyn Network, segments: Configura
         // In LARGE a segment may not be registered; all must use the same atomics.
         atomics: all.atomics.filter(|_| segments == Configuration::Fast),
         barrier: all.barrier.filter(|_| !rounds::are_declined(config)),
+        words: all.words.filter(|_| !blocks::are_by_messages(config)),
         ..all
     }
 }

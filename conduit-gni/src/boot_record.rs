@@ -20,6 +20,8 @@ record! {
         radix: usize,
         /// Whether the process wants to find out how much can be registered.
         pub probes: bool,
+        /// Whether its threads may sleep until something arrives.
+        pub sleeps: bool,
         /// Whether the process has failed.
         pub has_failed: bool,
     }
@@ -35,7 +37,7 @@ impl BootRecord {
     }
 
     /// The record of a process that has opened its region.
-    pub fn new(address: Address, layout: Layout, settings: &Settings) -> Self {
+    pub fn new(address: Address, layout: Layout, settings: &Settings, sleeps: bool) -> Self {
         Self {
             address,
             layout,
@@ -43,6 +45,7 @@ impl BootRecord {
             barrier: barrier::choice(&barrier::wanted()),
             radix: settings.engine_radix,
             probes: settings.probes,
+            sleeps,
             has_failed: false,
         }
     }

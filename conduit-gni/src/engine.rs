@@ -8,7 +8,7 @@
 use crate::ffi::{Code, EngineHandle};
 use crate::operations::CompletionAction;
 use crate::posts::{DomainGuard, Posts, FIRST};
-use crate::region::{Region, ENGINE_ROUND};
+use crate::region::Region;
 use crate::settings::{Flavour, Settings};
 use gasnet_conduit::config::{self, BARRIER};
 use gasnet_conduit::{Busy, JobRank, StartInfo};
@@ -92,12 +92,15 @@ pub struct Engine {
     is_taken: AtomicBool,
 }
 
+/// Neighbourhoods up to which words in their memory are the default: six steps of a put each.
+const MOST_BY_WORDS: usize = 64;
+
 /// Whether barriers may use the engine.
 fn is_wanted(settings: &Settings, info: &StartInfo<'_>) -> bool {
     let algorithm = config::get().get_or_default(&BARRIER).unwrap_or_default();
     let alone = info.leaders.len() == info.size as usize;
     settings.flavour == Flavour::Aries
-        && settings.engine
+        && settings.engine.unwrap_or(info.leaders.len() > MOST_BY_WORDS)
         && (settings.engine_hybrid || alone)
         && !algorithm.eq_ignore_ascii_case("GNIDISSEM")
 }
@@ -145,7 +148,7 @@ impl Engine {
     pub fn reduce(&self, posts: &Posts, region: &Region, words: [u64; 2]) -> Result<(), Busy> {
         let mut queue = posts.lock(FIRST);
         let Some(mut post) = queue.take() else { return Err(Busy) };
-        let offset = region.layout.round(ENGINE_ROUND);
+        let offset = region.layout.engine;
         for index in 0..3 {
             region.word(offset + 8 * index).store(0, Ordering::Relaxed);
         }
@@ -169,7 +172,7 @@ impl Engine {
         if !self.is_taken.load(Ordering::Relaxed) {
             return None;
         }
-        let offset = region.layout.round(ENGINE_ROUND);
+        let offset = region.layout.engine;
         let result = posts.lock(FIRST).engine_result(region.base() + offset);
         match result {
             Ok(()) => Some([1, 2].map(|index| region.word(offset + 8 * index).load(Ordering::Acquire))),

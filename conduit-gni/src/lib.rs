@@ -6,7 +6,7 @@
 //! - [`posts`], [`peers`], [`operations`]: posts on their way to peers, and their completion
 //! - [`carrier`], [`send`], [`receive`], [`put_notify`]: the life of a message
 //! - [`rma`], [`transfers`], [`buffers`], [`memory`], [`atomics`]: one-sided operations
-//! - [`barrier`], [`engine`]: the barrier
+//! - [`words`]: words of barriers; [`barrier`], [`engine`]: those by the collective engine
 //! - [`net`], [`progress`], [`wake`]: the parts together; polling
 
 mod atomics;
@@ -37,6 +37,7 @@ mod start;
 mod transfers;
 mod wake;
 mod wire;
+mod words;
 
 use gasnet_conduit::config::Variable;
 use gasnet_conduit::{Bootstrap, Conduit, ConduitError, Identity, Limits, Network, ProviderReport, Reach, StartInfo};

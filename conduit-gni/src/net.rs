@@ -12,8 +12,10 @@ use gasnet_conduit::{Abilities, Barrier, Busy, Class, JobRank, Network, PollScop
 pub struct Net {
     pub messages: Messages,
     pub receiver: Receiver,
-    /// The barrier, in leaders.
+    /// The barrier of the collective engine, in leaders.
     pub rounds: Option<Rounds>,
+    /// Whether threads of any process may sleep until something arrives.
+    pub peers_sleep: bool,
     // Last: memory of the above is registered with its domains.
     pub rma: OneSided,
 }
@@ -57,7 +59,8 @@ impl Network for Net {
             rma: Some(&self.rma),
             put_notify: Some(self),
             atomics: Some(&self.rma),
-            barrier: Some(self),
+            barrier: self.rounds.is_some().then_some(self as &dyn Barrier),
+            words: Some(self),
             wake: self.posts().channel().is_some().then_some(self as &dyn Wake),
             ..Abilities::default()
         }
@@ -76,8 +79,8 @@ impl Drop for Net {
         // Posts under way use the memory below.
         let posts = &mut self.rma.posts;
         posts.domains.iter().for_each(Domain::drain);
-        if let Some(rounds) = &mut self.rounds {
-            rounds.release_engine(posts);
+        if let Some(rounds) = self.rounds.take() {
+            rounds.release(posts);
         }
         self.messages.region.deregister(&posts.domains[FIRST]);
         posts.buffers.deregister(&posts.domains);

@@ -57,6 +57,7 @@ impl Net {
             if receiver.take_arrivals(messages, posts) {
                 messages.fetch(posts, scope);
             }
+            count += usize::from(messages.take_word_event());
             if receiver.has_arrivals() {
                 count += receiver.deliver(messages, posts, scope, upcalls);
             }

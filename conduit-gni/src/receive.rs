@@ -205,7 +205,10 @@ impl Messages {
                 am.note_wanted(source);
                 true
             }
-            Kind::Barrier => true,
+            Kind::Barrier => {
+                self.has_word.store(true, Ordering::Relaxed);
+                true
+            }
             Kind::Bye => {
                 posts.peers.states.note_stop(source);
                 true

@@ -4,7 +4,8 @@
 //! | part | contents |
 //! |---|---|
 //! | words | for each process: the space that it has granted, and the credits that it has returned |
-//! | rounds | words of leaders in barriers |
+//! | barriers | words of barriers |
+//! | engine | results of the collective engine |
 //! | slots | own requests under way, each with its reply's place |
 //! | reply buffers | replies that are not the first to their request, until they are fetched |
 //! | rendezvous buffers | requests and such replies that are fetched from their senders |
@@ -12,7 +13,7 @@
 
 use crate::ffi::{Arrivals, Code, Domain, Local};
 use crate::settings::{Settings, MOST_UNITS};
-use gasnet_conduit::JobRank;
+use gasnet_conduit::{words, JobRank};
 use gasnet_conduit_util::mapped::Mapped;
 use gasnet_conduit_util::record;
 use gasnet_gni_abi as abi;
@@ -28,12 +29,8 @@ pub const HEAD: usize = 8;
 const WORDS: usize = 32;
 /// Replies that may wait in reply buffers, and rendezvous buffers for those of peers.
 pub const REPLY_BUFFERS: usize = 4;
-/// Bytes of a round's place.
-pub const ROUND: usize = 64;
-/// Places for rounds.
-const ROUNDS: usize = 64;
-/// The place for results of the collective engine.
-pub const ENGINE_ROUND: usize = ROUNDS - 1;
+/// Bytes for results of the collective engine.
+const RESULT: usize = 64;
 
 /// The words that a peer writes.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +47,9 @@ record! {
     /// Offsets of the parts, in bytes from the begin of the region.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Layout {
-        rounds: usize,
+        barriers: usize,
+        /// The place for results of the collective engine, aligned to 64 bytes.
+        pub engine: usize,
         slots: usize,
         /// Bytes of a slot, or of a buffer.
         pub slot_bytes: usize,
@@ -77,14 +76,16 @@ impl Layout {
         // As many of the largest messages as the manuals promise, their front included.
         let space = settings.space / (settings.max_packet - 64).max(1) * slot_bytes;
         let unit_bytes = (space.max(slot_bytes) / units).next_multiple_of(FRONT);
-        let rounds = (WORDS * size as usize).next_multiple_of(64);
-        let slots = rounds + ROUND * ROUNDS;
+        let barriers = (WORDS * size as usize).next_multiple_of(64);
+        let engine = barriers + 8 * words::COUNT;
+        let slots = engine + RESULT;
         let reply_buffers = slots + slot_bytes * settings.total_depth;
         let rendezvous_buffers = reply_buffers + slot_bytes * REPLY_BUFFERS;
         let rendezvous_count = REPLY_BUFFERS + settings.fetches;
         let spaces = rendezvous_buffers + slot_bytes * rendezvous_count;
         Self {
-            rounds,
+            barriers,
+            engine,
             slots,
             slot_bytes,
             reply_buffers,
@@ -105,9 +106,11 @@ impl Layout {
         WORDS * rank.index() + 8 * word as usize
     }
 
-    /// The place of a round of a barrier.
-    pub fn round(&self, number: usize) -> usize {
-        self.rounds + ROUND * number
+    /// A word of barriers.
+    #[inline]
+    pub fn barrier_word(&self, index: usize) -> usize {
+        assert!(index < words::COUNT, "defect: there is no word {index}");
+        self.barriers + 8 * index
     }
 
     /// A slot for a request.
@@ -197,6 +200,13 @@ impl Region {
         );
         // SAFETY: inside the region, aligned, and accessed as an atomic only.
         unsafe { &*((self.base() + offset) as *const AtomicU64) }
+    }
+
+    /// The words of barriers.
+    pub fn barrier_words(&self) -> &[AtomicU64] {
+        let first = self.word(self.layout.barrier_word(0));
+        // SAFETY: as many words of the region, accessed as atomics only.
+        unsafe { std::slice::from_raw_parts(first, words::COUNT) }
     }
 
     /// The packet of a message at `offset`.

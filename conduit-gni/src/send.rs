@@ -15,7 +15,7 @@ use gasnet_conduit::{Busy, Class, JobRank};
 use gasnet_conduit_util::parts::{gather, length};
 use gasnet_conduit_util::peer_states::PeerState;
 use gasnet_conduit_util::pending_queue::PendingQueue;
-use gasnet_sys::atomic::Ordering;
+use gasnet_sys::atomic::{AtomicBool, Ordering};
 use gasnet_sys::maybe_locked::MaybeLocked;
 
 /// A packet in parts.
@@ -133,6 +133,8 @@ pub struct Messages {
     pub region: Region,
     /// Messages whose payloads are complete.
     pub queued: PendingQueue<QueuedMessage>,
+    /// Whether a word of a barrier has come, which whoever waits for it reads.
+    pub has_word: AtomicBool,
     /// Bytes of the largest packet.
     pub max_packet: usize,
     /// Largest get by FMA.
@@ -140,12 +142,19 @@ pub struct Messages {
 }
 
 impl Messages {
+    /// Whether a word of a barrier has come since the last call.
+    #[inline]
+    pub fn take_word_event(&self) -> bool {
+        self.has_word.load(Ordering::Relaxed) && self.has_word.swap(false, Ordering::Relaxed)
+    }
+
     /// No message is under way.
     pub fn new(settings: &Settings, am: MaybeLocked<Am>, region: Region) -> Self {
         Self {
             am,
             region,
             queued: PendingQueue::default(),
+            has_word: AtomicBool::new(false),
             max_packet: settings.max_packet,
             get_fma: settings.get_fma,
         }

@@ -18,7 +18,7 @@ use crate::rma::OneSided;
 use crate::send::Messages;
 use crate::settings::{Flavour, Settings};
 use crate::start::credentials::Credentials;
-use gasnet_conduit::{config, print_line, ConduitError, JobRank, ProviderReport, StartInfo};
+use gasnet_conduit::{config, print_line, words, ConduitError, JobRank, ProviderReport, StartInfo};
 use gasnet_conduit_util::mapped::Mapped;
 use gasnet_conduit_util::probe::probe;
 use gasnet_conduit_util::record::{all_can, exchange};
@@ -121,8 +121,8 @@ fn arrivals(settings: &Settings, layout: &Layout, peers: usize, rendezvous_depth
     // Of each peer: what waits, and words, a question, a farewell, and answers.
     let each = fetched + 4;
     let eager = layout.units + longs;
-    // Replies and their payloads, rounds of barriers, and a few payloads of many parts.
-    peers * each + layout.space_count * eager + 2 * layout.slot_count + 1024
+    // Replies and their payloads, words of barriers, and a few payloads of many parts.
+    peers * each + layout.space_count * eager + 2 * layout.slot_count + words::COUNT + 1024
 }
 
 /// Resources that a process opens before it knows of the others.
@@ -175,7 +175,8 @@ impl Opened {
 
     /// The record of this process for the others.
     fn boot_record(&self) -> BootRecord {
-        BootRecord::new(self.address, self.region.layout, &self.settings)
+        let sleeps = self.domains[FIRST].channel.is_some();
+        BootRecord::new(self.address, self.region.layout, &self.settings, sleeps)
     }
 
     /// Buffers for copies, registered with the domains.
@@ -271,7 +272,6 @@ fn try_open(info: &StartInfo<'_>, job: u32) -> Result<Net, String> {
     let am = Am::new(&settings, sizes.layout, info.size, sizes.rendezvous_depth);
     let messages = Messages::new(&settings, MaybeLocked::new(am, sharing), region);
     let engine = Engine::prepare(&posts, &settings, info);
-    let rounds = Rounds::new(info, engine);
     if settings.reports_memory {
         report(&sizes.layout, info.rank);
     }
@@ -279,7 +279,8 @@ fn try_open(info: &StartInfo<'_>, job: u32) -> Result<Net, String> {
     Ok(Net {
         messages,
         receiver: Receiver::new(settings.burst),
-        rounds,
+        rounds: engine.map(Rounds::new),
+        peers_sleep: all.iter().any(|record| record.sleeps),
         rma: OneSided::new(settings, memory, posts),
     })
 }

@@ -18,7 +18,7 @@ impl Wake for Net {
     fn arm(&self) -> bool {
         // What waits for room is tried again by polls, and what has arrived delivered. The engine's
         // result comes without an event.
-        let has_work = self.rounds.as_ref().is_some_and(Rounds::is_reducing)
+        let has_work = self.rounds.as_ref().is_some_and(Rounds::is_active)
             || self.receiver.has_arrivals()
             || !self.messages.queued.is_empty()
             || !self.posts().refused.is_empty()

@@ -32,7 +32,7 @@ pub enum Kind {
     Released = 7,
     /// The sender needs what is free.
     Wanted = 8,
-    /// A round of a barrier.
+    /// A word of a barrier is in the region.
     Barrier = 9,
     /// The sender has stopped.
     Bye = 10,

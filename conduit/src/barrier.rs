@@ -14,7 +14,7 @@ pub fn choice(name: &str) -> u32 {
 }
 
 /// A barrier among the leaders of all neighbourhoods ([`crate::StartInfo`]), which ANDs two words.
-/// Offered in [`crate::Abilities`], in all processes or in none.
+/// Offered in [`crate::Abilities`], in all leaders or in none.
 ///
 /// It works in rounds, one at a time: a leader enters the next round after the last one was
 /// reported to it. All barriers of the runtime share these rounds. A leader enters one with a bit

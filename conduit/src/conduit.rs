@@ -5,9 +5,9 @@
 //! exists before the start: name, limits, variables. [`Conduit::start`] makes the [`Network`],
 //! which has [`Network::send`], [`Network::poll`] and [`Network::stop`]. Each further ability is an
 //! object of its own in [`Abilities`]: [`SendBuffers`], [`Gather`], [`Segments`], [`Rma`],
-//! [`PutNotify`], [`Atomics`], [`Barrier`], [`Wake`]. Traffic inside a neighbourhood never uses a
-//! network, except remote atomics, and puts and gets of device memory that the initiator cannot
-//! reach itself.
+//! [`PutNotify`], [`Atomics`], [`Barrier`], [`Words`], [`Wake`]. Traffic inside a neighbourhood
+//! never uses a network, except remote atomics, and puts and gets of device memory that the
+//! initiator cannot reach itself.
 //!
 //! # What the runtime may rely on
 //!
@@ -63,7 +63,8 @@
 //! | negotiated payload | [`SendBuffers`] | – | – | registered pool | registered pool | bounce pool: `GASNET_GNI_BOUNCE_SIZE` | tport send buffers | – |
 //! | large Mediums without a copy | [`Gather`] | – | – | – | several scatter-gather elements of one work request | – | – | – |
 //! | remote atomics | [`Atomics`] | – | – | `fi_fetch_atomic`, `fi_compare_atomic`; `fi_query_atomic` | `IBV_WR_ATOMIC_FETCH_AND_ADD`, `_CMP_AND_SWP`: 64 bits | `GNI_POST_AMO`; Gemini: 64-bit add, and, or, xor, compare-and-swap | – | `ucp_atomic_op_nbx` |
-//! | hardware barrier | [`Barrier`] | – | – | – | – | Aries: `GNI_POST_CE`, AND of two operands; else GNIDISSEM, `GNI_POST_FMA_PUT_W_SYNCFLAG` | `elan_hbcast`, `elan_hgsync` in a thread, for they block | – |
+//! | hardware barrier | [`Barrier`] | – | – | – | – | Aries: `GNI_POST_CE`, AND of two operands | `elan_hbcast`, `elan_hgsync` in a thread, for they block | – |
+//! | barriers of words | [`Words`] | – | – | – | inline `IBV_WR_RDMA_WRITE`, to peers that offer it | `GNI_POST_FMA_PUT_W_SYNCFLAG` | – | – |
 //! | wake-up descriptor | [`Wake`] | epoll | socket | `FI_GETWAIT`; `fi_trywait` | completion channel; `ibv_req_notify_cq` | Aries, one domain: `GNI_CompChanFd`; `GNI_CqArmCompChan` | – | `ucp_worker_get_efd`, `ucp_worker_arm` |
 //! | receive thread | the runtime's: sleeps on [`Wake::fd`], then polls | yes | yes | yes | `GASNET_RCV_THREAD` | Aries, one domain | – | yes |
 //! | connection at first contact | inside `send` and both scopes of `poll` | `connect` | – (no connections) | `fi_av_insert` | UD handshake, then RC: `GASNET_CONNECT_DYNAMIC` | `GNI_EpBind`; space after the first requests | – (static) | `ucp_ep_create` |
@@ -73,7 +74,9 @@
 use std::fmt;
 use std::os::fd::RawFd;
 
-use crate::{Atomics, Barrier, Bootstrap, Completion, Cookie, Gather, PutNotify, Rma, Segments, SendBuffers, Wake};
+use crate::{
+    Atomics, Barrier, Bootstrap, Completion, Cookie, Gather, PutNotify, Rma, Segments, SendBuffers, Wake, Words,
+};
 
 /// Rank of a process in the job (`gex_System_QueryJobRank`).
 #[repr(transparent)]
@@ -366,6 +369,8 @@ pub struct Abilities<'a> {
     pub atomics: Option<&'a dyn Atomics>,
     /// The network's own barrier.
     pub barrier: Option<&'a dyn Barrier>,
+    /// Words in the memory of peers.
+    pub words: Option<&'a dyn Words>,
     /// Wakes sleeping threads.
     pub wake: Option<&'a dyn Wake>,
 }

@@ -45,6 +45,7 @@ mod rma;
 #[allow(unsafe_code)]
 mod stop;
 mod with_faults;
+mod words;
 pub use barrier::*;
 pub use bootstrap::*;
 pub use emulator::{end_after, Emulator};
@@ -55,6 +56,7 @@ pub use read_only::*;
 pub use rma::*;
 pub use stop::*;
 pub use with_faults::with_faults;
+pub use words::*;
 
 /// Start information of a conduit, in a job of these processes on one host, each of which is a
 /// neighbourhood of its own. As in a job, their threads do not sleep if GASNET_WAITMODE is SPIN.

@@ -22,12 +22,12 @@ use crate::config::FaultPlan;
 use crate::{
     Abilities, Atomic, Atomics, Barrier, Busy, Class, Completion, ConduitError, Cookie, Dmabuf, Gather, GatheredPacket,
     Get, JobRank, LocalCompletion, LocalSegment, Network, PollScope, Put, PutNotify, Registration, RemoteSegment, Rma,
-    SegmentMemory, Segments, SendBuffer, SendBuffers, Stop, Upcalls, PACKET_ALIGN,
+    SegmentMemory, Segments, SendBuffer, SendBuffers, Stop, Upcalls, Words, PACKET_ALIGN,
 };
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Maximum delay, in polls.
 const MAX_DELAY: u64 = 8;
@@ -330,6 +330,7 @@ impl<C: Deref<Target: Network> + Send + Sync> Network for Faulty<C> {
             put_notify: inner.put_notify.map(|_| self as &dyn PutNotify),
             atomics: inner.atomics.map(|_| self as &dyn Atomics),
             barrier: inner.barrier.map(|_| self as &dyn Barrier),
+            words: inner.words.map(|_| self as &dyn Words),
             wake: None,
         }
     }
@@ -471,5 +472,20 @@ impl<C: Deref<Target: Network> + Send + Sync> Barrier for Faulty<C> {
     fn enter(&self, words: [u64; 2]) -> Result<(), Busy> {
         self.admit()?;
         self.inner.abilities().barrier.expect(OFFERED).enter(words)
+    }
+}
+
+impl<C: Deref<Target: Network> + Send + Sync> Words for Faulty<C> {
+    fn own(&self) -> &[AtomicU64] {
+        self.inner.abilities().words.expect(OFFERED).own()
+    }
+
+    fn write(&self, peer: JobRank, index: usize, word: u64) -> Result<bool, Busy> {
+        self.admit()?;
+        let is_written = self.inner.abilities().words.expect(OFFERED).write(peer, index, word)?;
+        if is_written {
+            self.count();
+        }
+        Ok(is_written)
     }
 }

@@ -3,7 +3,8 @@
 //! - [`Conduit`] and [`Network`]: the traits that every network implements, before and after its
 //!   start; [`Upcalls`]: the functions that it may call.
 //! - [`mod@payload`]: packets whose payload is not copied. [`mod@rma`]: one-sided operations, and
-//!   [`mod@cookie`] their names. [`mod@barrier`]: the barrier of a network. [`mod@wake`]: the
+//!   [`mod@cookie`] their names. [`mod@barrier`]: the barrier of a network;
+//!   [`mod@words`]: what other barriers are made of. [`mod@wake`]: the
 //!   wake-up of sleeping threads.
 //! - [`mod@config`]: the table of environment variables, to which a conduit adds its own.
 //!   [`size_spec`]: sizes as users write them.
@@ -35,6 +36,7 @@ pub mod size_spec;
 #[cfg(feature = "decorators")]
 pub mod soft_atomics;
 pub mod wake;
+pub mod words;
 
 pub use barrier::Barrier;
 pub use bootstrap::{Bootstrap, BootstrapPlace, SystemLauncher};
@@ -46,3 +48,4 @@ pub use gasnet_tools::process::{print_line, warn};
 pub use payload::{Gather, GatheredPacket, SendBuffer, SendBuffers};
 pub use rma::*;
 pub use wake::{Wake, WakePromise};
+pub use words::Words;

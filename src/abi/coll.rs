@@ -127,7 +127,7 @@ pub extern "C" fn gex_Coll_BarrierNB(tm: TeamHandle, flags: Flags) -> Event {
     if interval.is_some() {
         return coll::start(team, interval::around(interval, barrier), op);
     }
-    coll::start_unpin(team, barrier, op)
+    coll::start_barrier(team, barrier, op)
 }
 
 /// Starts a broadcast over a team. Collective. `source` is significant at the root only.

@@ -5,15 +5,21 @@
 //! number, while the team is being made. Nothing arrives after the last barrier of the team, so the
 //! block is free then.
 //!
-//! A word travels as a message, whose handler stores it.
+//! The first blocks lie in words of the network ([`Words`]), if it has them and the user does not
+//! want messages: peers write them there. The number of a block tells which these are. All other
+//! words travel as messages, whose handler stores them; so do those of neighbours, and those that
+//! the network refuses.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
 
 use super::stage::{Participant, WORDS};
 use crate::am::{inject, internal, join, split, Arg, Message};
 use crate::types::Location;
-use gasnet_conduit::{Class, JobRank};
+use crate::{runtime, thread};
+use gasnet_conduit::config::{self, Config};
+use gasnet_conduit::{words, Busy, Class, JobRank, Words};
 use gasnet_sys::atomic::Mutex;
 
 /// Words of a block: those of the network stage, and those of the barrier that ends a team.
@@ -42,6 +48,25 @@ static BLOCKS: Mutex<Blocks> = Mutex::new(Blocks {
     all: Vec::new(),
     free: BTreeSet::new(),
 });
+
+static NETWORK: OnceLock<&'static dyn Words> = OnceLock::new();
+
+/// The algorithms of `GASNET_BARRIER` that use messages.
+const BY_MESSAGES: [&str; 3] = ["PSHM", "AMDISSEM", "AMCENTRAL"];
+
+/// Whether the user wants barriers by messages.
+pub fn are_by_messages(config: &Config) -> bool {
+    let wanted = config.get(&config::BARRIER).unwrap_or_default();
+    BY_MESSAGES.iter().any(|name| wanted.eq_ignore_ascii_case(name))
+}
+
+/// Uses words of the network from now on. At initialisation, in all processes or in none.
+pub fn install(network: &'static dyn Words) {
+    let _ = NETWORK.set(network);
+    let mut blocks = gasnet_sys::lock(&BLOCKS);
+    blocks.all = network.own().chunks_exact(BLOCK).collect();
+    blocks.free = (TEAM0 + 1..blocks.all.len() as u32).collect();
+}
 
 impl Blocks {
     fn add(&mut self) -> u32 {
@@ -90,6 +115,11 @@ const fn first(part: Part) -> usize {
     }
 }
 
+/// Whether words of a block come from the network without a message.
+pub fn is_of_network(block: u32) -> bool {
+    NETWORK.get().is_some() && (block as usize) < words::COUNT / BLOCK
+}
+
 /// The own words for a stage.
 pub fn words(block: u32, part: Part) -> &'static [AtomicU64] {
     let words = gasnet_sys::lock(&BLOCKS).block(block).unwrap_or_default();
@@ -106,6 +136,15 @@ pub fn participant(process: JobRank, block: u32, part: Part) -> Participant {
 
 /// Writes a word of a process, for [`Stage::advance`](super::stage::Stage::advance).
 pub fn write(to: JobRank, at: u32, word: u64) -> bool {
+    if let Some(network) = NETWORK.get().filter(|_| (at as usize) < words::COUNT) {
+        if !runtime::get().is_neighbour(to) {
+            match thread::in_conduit(|| network.write(to, at as usize, word)) {
+                Ok(true) => return true,
+                Ok(false) => {}
+                Err(Busy) => return false,
+            }
+        }
+    }
     let [high, low] = split(word);
     let args = [at as Arg, high, low];
     let target = Location { rank: to, ep: 0 };

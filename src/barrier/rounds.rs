@@ -57,13 +57,13 @@ pub struct Rounds {
 
 static ROUNDS: OnceLock<Rounds> = OnceLock::new();
 
-/// The algorithms of `GASNET_BARRIER` that use messages. Other names are those of networks.
-const BY_MESSAGES: [&str; 5] = ["PSHM", "DISSEM", "AMDISSEM", "RDMADISSEM", "AMCENTRAL"];
+/// The algorithms of `GASNET_BARRIER` that are stages. Other names are those of networks.
+const STAGES: [&str; 5] = ["PSHM", "DISSEM", "AMDISSEM", "RDMADISSEM", "AMCENTRAL"];
 
-/// Whether the user wants barriers by messages.
+/// Whether the user wants no barrier of the network.
 pub fn are_declined(config: &Config) -> bool {
     let wanted = config.get(&config::BARRIER).unwrap_or_default();
-    BY_MESSAGES.iter().any(|name| wanted.eq_ignore_ascii_case(name))
+    STAGES.iter().any(|name| wanted.eq_ignore_ascii_case(name))
 }
 
 /// Uses the network's barrier from now on. At initialisation, on leaders.

@@ -26,6 +26,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
+use crate::barrier::blocks;
 use crate::event::{Category, Event, Op};
 use crate::progress::{Collectives, ACTIVE};
 use crate::stall::{self, Reason};
@@ -109,29 +110,31 @@ fn poll_work<T>(work: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Option<T>
 /// Starts a collective of `team`. Calls `op` only if the collective does not complete at once.
 pub fn start<W: Future<Output = ()> + Send + 'static>(team: &Team, work: W, op: impl FnOnce() -> &'static Op) -> Event {
     let mut work: Work = Box::pin(work);
-    if completes_at_once(team, work.as_mut()) {
+    if completes_at_once(work.as_mut(), team.groups.pshm.is_some()) {
         return Event::INVALID;
     }
     enqueue(team, work, type_name::<W>(), op())
 }
 
-/// As [`start`], for a future that may be polled before it is boxed.
-pub fn start_unpin<W: Future<Output = ()> + Unpin + Send + 'static>(
+/// As [`start`], for a barrier that may be polled before it is boxed.
+pub fn start_barrier<W: Future<Output = ()> + Unpin + Send + 'static>(
     team: &Team,
     mut work: W,
     op: impl FnOnce() -> &'static Op,
 ) -> Event {
-    if completes_at_once(team, Pin::new(&mut work)) {
+    let spins = team.groups.pshm.is_some() || blocks::is_of_network(team.barriers().block);
+    if completes_at_once(Pin::new(&mut work), spins) {
         return Event::INVALID;
     }
     enqueue(team, Box::pin(work), type_name::<W>(), op())
 }
 
-fn completes_at_once(team: &Team, mut work: Pin<&mut (impl Future<Output = ()> + ?Sized)>) -> bool {
+/// `spins`: others change memory that the collective waits for.
+fn completes_at_once(mut work: Pin<&mut (impl Future<Output = ()> + ?Sized)>, spins: bool) -> bool {
     let mut is_done = || poll_work(work.as_mut()).is_some();
     // Members that call together meet within a few cache misses, so a short spin pays. Not while
     // other collectives are active: those would not advance.
-    let completes = is_done() || (team.groups.pshm.is_some() && !is_active() && wait::spin(is_done));
+    let completes = is_done() || (spins && !is_active() && wait::spin(is_done));
     if completes {
         progress::poll_along();
     }

@@ -33,12 +33,21 @@ impl Driver<'_> {
                     |rank: &mut Self| rank.requests.load(SeqCst) > number && (name == "send" || rank.replies > number);
                 self.wait(kind, send) && self.wait(kind, has_come)
             }
+            "barrier" if self.network.abilities().barrier.is_none() => self.meet(kind, number),
             "barrier" => {
                 let enter = |rank: &mut Self| rank.network.abilities().barrier.unwrap().enter([7; 2]) != Err(Busy);
                 self.wait(kind, enter) && self.wait(kind, |rank| rank.rounds > number)
             }
             _ => panic!("there is no operation {name}"),
         }
+    }
+
+    /// A barrier of words of two ranks.
+    fn meet(&mut self, kind: &str, number: usize) -> bool {
+        let (slot, word, peer) = (number % 2, number as u64 + 1, JobRank(1 - self.rank.0));
+        let words = self.network.abilities().words.unwrap();
+        self.wait(kind, |_| words.write(peer, slot, word) == Ok(true))
+            && self.wait(kind, |_| words.own()[slot].load(SeqCst) == word)
     }
 
     /// Puts from memory outside segments.

@@ -20,6 +20,8 @@ pub enum Arrival {
     },
     /// A round of the barrier has ended.
     Round([u64; 2]),
+    /// A word, which whoever waits for it reads.
+    Word,
     /// A packet.
     Packet(JobRank, Class, Packet),
 }

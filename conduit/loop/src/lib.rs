@@ -29,6 +29,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 mod wire;
+mod words;
 
 use bootstrap::Meeting;
 use gasnet_conduit::config::Variable;
@@ -147,6 +148,7 @@ impl Network for Started {
             put_notify: Some(net),
             atomics: Some(net),
             barrier: Some(net),
+            words: Some(net),
             wake: self.thread.as_ref().map(|_| net as &dyn Wake),
         }
     }

@@ -109,7 +109,7 @@ impl Nic {
     fn has_more(&self) -> bool {
         let is_due = |(passes, work): &(usize, Work)| match work {
             Work::Packet(peer, ..) => *passes > 0 || self.has_room(*peer),
-            Work::Operation(_) | Work::Barrier(_) => true,
+            Work::Operation(_) | Work::Barrier(_) | Work::Word(..) => true,
         };
         let can_send = |active: &Active| {
             !active.unsent.is_empty() && active.unanswered < WINDOW && self.has_room(active.operation.peer)
@@ -145,6 +145,7 @@ impl Nic {
                 Work::Packet(..) => self.waiting.push((0, work)),
                 Work::Operation(operation) => self.begin(operation),
                 Work::Barrier(words) => self.send(net.leaders[0], &Message::Enter(words)),
+                Work::Word(peer, index, word) => self.send(peer, &Message::Word(index, word)),
             }
         }
     }

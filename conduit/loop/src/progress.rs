@@ -81,6 +81,7 @@ impl Net {
                     upcalls.done(cookie, part);
                     lock(&self.arrivals).delivers_event = false;
                 }
+                Arrival::Word => {}
                 Arrival::Round(words) => {
                     upcalls.barrier(words);
                     lock(&self.arrivals).delivers_event = false;

@@ -17,6 +17,8 @@ pub enum Work {
     Operation(Operation),
     /// Enters a round of the barrier with these words.
     Barrier([u64; 2]),
+    /// Writes the word of a peer with this index.
+    Word(JobRank, usize, u64),
 }
 
 /// The bytes of a packet.

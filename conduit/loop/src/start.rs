@@ -10,13 +10,13 @@ use crate::progress;
 use crate::queue::Queue;
 use crate::sys;
 use crate::wire::Message;
-use gasnet_conduit::{config, JobRank, StartInfo};
+use gasnet_conduit::{config, words, JobRank, StartInfo};
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::eventfd::Eventfd;
 use gasnet_sys::{fd, lock, mem, process};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -43,6 +43,8 @@ pub struct Net {
     pub keys: Mutex<Keys>,
     pub pinned: Pinned,
     pub buffers: Mutex<Buffers>,
+    /// Words that peers write.
+    pub words: Box<[AtomicU64]>,
     pub queue: Mutex<Queue>,
     pub arrivals: Mutex<Arrivals>,
     /// Wakes the NIC.
@@ -92,6 +94,7 @@ impl Net {
             keys: Mutex::default(),
             pinned,
             buffers: Mutex::new(Buffers::new()),
+            words: std::iter::repeat_with(AtomicU64::default).take(words::COUNT).collect(),
             queue: Mutex::new(Queue::new(size)),
             arrivals: Mutex::default(),
             doorbell: Eventfd::new()?,

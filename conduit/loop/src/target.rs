@@ -8,7 +8,7 @@ use crate::start::{Net, PRESENT, STOPPED};
 use crate::wire::{At, Message};
 use gasnet_conduit::{atomic_codes as codes, Class, JobRank};
 use gasnet_sys::lock;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 /// A put with notification that is arriving.
 #[derive(Debug, Default)]
@@ -60,6 +60,10 @@ impl Nic {
             }
             Message::Enter(words) => return self.enter_round(net, peer, words),
             Message::RoundEnd(words) => self.arrive_late(Arrival::Round(words)),
+            Message::Word(index, word) => {
+                net.words.get(index)?.store(word, Release);
+                self.arrive_late(Arrival::Word);
+            }
             Message::Bye => {
                 let state = &net.states[peer.index()];
                 let _ = state.compare_exchange(PRESENT, STOPPED, Relaxed, Relaxed);

@@ -53,6 +53,8 @@ pub enum Message<'a> {
     Enter([u64; 2]),
     /// A round of the barrier has ended.
     RoundEnd([u64; 2]),
+    /// A word of the receiver: index and value.
+    Word(usize, u64),
     /// The sender stops: end-of-file after this is not a loss.
     Bye,
 }
@@ -76,6 +78,7 @@ impl<'a> Message<'a> {
             Message::Bye => (short(11, 0, 0, 0), &[]),
             Message::Enter([a, b]) => (short(12, 0, a, b), &[]),
             Message::RoundEnd([a, b]) => (short(13, 0, a, b), &[]),
+            Message::Word(index, word) => (short(14, 0, index as u64, word), &[]),
         };
         let mut bytes = Vec::with_capacity(HEADER + tail.len());
         bytes.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
@@ -112,6 +115,7 @@ impl<'a> Message<'a> {
             11 => Message::Bye,
             12 => Message::Enter([x, y]),
             13 => Message::RoundEnd([x, y]),
+            14 => Message::Word(x as usize, y),
             _ => return None,
         })
     }
@@ -139,6 +143,7 @@ mod tests {
             Message::Bye,
             Message::Enter([1, u64::MAX]),
             Message::RoundEnd([u64::MAX, 2]),
+            Message::Word(7, u64::MAX),
         ] {
             let mut bytes = message.encode();
             assert_eq!(Message::decode(&bytes), Some(message));

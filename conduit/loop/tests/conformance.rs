@@ -44,6 +44,14 @@ mod barrier {
     }
 }
 
+mod words {
+    use super::{faulty, plain};
+    gasnet_conduit::words_conformance_tests! {
+        with_nic: plain;
+        with_faulty_nic: faulty;
+    }
+}
+
 mod operations {
     use super::{faulty, plain};
     gasnet_conduit::rma_conformance_tests! {

@@ -419,8 +419,10 @@ variables! {
     }
     "Barriers and collectives" {
         BARRIER: Option<String> = text("GASNET_BARRIER",
-            "PSHM, DISSEM, AMDISSEM, RDMADISSEM or AMCENTRAL: barriers use messages also over a network with a \
-            barrier of its own, by the algorithm that fits the neighbourhoods.");
+            "PSHM, AMDISSEM or AMCENTRAL: barriers use messages over every network, by the algorithm that fits the \
+             neighbourhoods. DISSEM or RDMADISSEM: the same, but ibv and gni write words into memory of peers, as \
+             they do by default. With other values a network with a barrier of its own uses it (elan, the collective \
+             engine of Aries).");
         COLL_SCRATCH_SIZE: u64 = size("GASNET_COLL_SCRATCH_SIZE", "2MB", 0, 1 << 40,
             "Scratch space of the primordial team on each rank; small values are raised to the minimum.")
             .unit("bytes").no_effect();

@@ -72,6 +72,12 @@ macro_rules! barrier_conformance_tests {
     })* };
 }
 
+/// The same for conduits with words.
+#[macro_export]
+macro_rules! words_conformance_tests {
+    ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make, words_come_whole words_make_barriers })* };
+}
+
 /// The same for conduits with remote atomics.
 #[macro_export]
 macro_rules! atomics_conformance_tests {

@@ -15,6 +15,9 @@ pub mod conduit {
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Busy;
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct JobRank(pub u32);
 }
 
 /// As in the kernel, the comparison and the sleep are under a lock that a waker takes, too. There

@@ -23,9 +23,18 @@ mod shm;
 
 pub use atomic::lock;
 pub use cookie::{Completion, Cookie};
-pub use doubles::conduit::{Busy, Class, PollScope};
+pub use doubles::conduit::{Busy, Class, JobRank, PollScope};
 pub use doubles::{check_exit, futex, membarrier, Inside};
 
+#[allow(dead_code)]
+mod barrier {
+    #[path = "../../../../src/barrier/plan.rs"]
+    mod plan;
+    #[path = "../../../../src/barrier/stage.rs"]
+    pub mod stage;
+
+    pub use plan::of as plan_of;
+}
 #[allow(dead_code)]
 #[path = "../../../conduit/src/cookie.rs"]
 mod cookie;

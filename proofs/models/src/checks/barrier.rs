@@ -1,10 +1,14 @@
-//! `src/shm/barrier_cells.rs`.
+//! `src/shm/barrier_cells.rs` and `src/barrier/stage.rs`.
 
 use std::sync::Arc;
 
 use loom::thread;
 
 use super::Data;
+use crate::atomic::{AtomicU64, Ordering};
+use crate::barrier::plan_of;
+use crate::barrier::stage::{Participant, Stage, WORDS};
+use crate::doubles::conduit::JobRank;
 use crate::shm::barrier_cells::{Cells, Flags, Name};
 
 struct Shared {
@@ -147,5 +151,40 @@ pub fn flags() {
     let other = Arc::clone(&shared);
     let other = thread::spawn(move || take_part(&other, 1));
     take_part(&shared, 0);
+    other.join().unwrap();
+}
+
+/// Two participants of a stage, over three barriers: the third reuses the slots of the first.
+/// Catches: load not acquire.
+pub fn stage() {
+    const NAMES: [[Name; 2]; 3] = [[Named(1), Anonymous], [Named(2), Named(3)], [Anonymous, Named(4)]];
+    const RESULTS: [Name; 3] = [Named(1), Mismatch, Named(4)];
+    let words = [0, 1].map(|_| &*(0..WORDS).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak());
+    let participant = |index| Participant {
+        process: JobRank(index as u32),
+        first: 0,
+    };
+    let data: Arc<Vec<[Data; 2]>> = Arc::new(NAMES.map(|_| Default::default()).into());
+    let take_part = move |data: &[[Data; 2]], rank: usize| {
+        let stage = Stage::new(&plan_of(rank, 2, false), participant, words[rank]);
+        for (phase, result) in RESULTS.into_iter().enumerate() {
+            data[phase][rank].set(7);
+            let name = loop {
+                let write = |to: JobRank, at: u32, word| {
+                    words[to.0 as usize][at as usize].store(word, Ordering::Release);
+                    true
+                };
+                if let Some(name) = stage.advance(phase as u32, NAMES[phase][rank], write) {
+                    break name;
+                }
+                thread::yield_now();
+            };
+            assert_eq!(name, result);
+            assert!(data[phase].iter().all(|d| d.get() == 7));
+        }
+    };
+    let other = Arc::clone(&data);
+    let other = thread::spawn(move || take_part(&other, 1));
+    take_part(&data, 0);
     other.join().unwrap();
 }

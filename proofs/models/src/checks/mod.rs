@@ -26,6 +26,7 @@ pub const ALL: &[(&str, fn(), usize)] = &[
     ("barrier: three ranks", barrier::three_ranks, 2),
     ("barrier: few ranks with flags", barrier::flags, 3),
     ("barrier: the leader releases", barrier::leader_releases, 3),
+    ("barrier: a stage of two", barrier::stage, 3),
     (
         "coll buffers: published data is whole, and slots are reused",
         coll_buffers::one_publishes,
