@@ -17,6 +17,9 @@
 //! queue pairs in order, either (ibv_query_qp_data_in_order(3)). Without that promise there are no
 //! rings.
 //!
+//! Words of barriers ([`crate::words`]) are written under the same conditions, so a process offers
+//! its memory for them together with a ring, or without one if it has enough rings.
+//!
 //! Nothing wakes a thread that sleeps when a slot is written, so only jobs whose threads do not
 //! sleep have rings.
 
@@ -24,7 +27,7 @@ pub mod inbox;
 
 use crate::buffers::Buffer;
 use crate::ffi::{Access, Domain, Errno, Region, Remote};
-use gasnet_conduit::JobRank;
+use gasnet_conduit::{words, JobRank};
 use gasnet_conduit_util::mapped::Mapped;
 use gasnet_conduit_util::parts::concatenate;
 use gasnet_conduit_util::record;
@@ -231,21 +234,42 @@ impl Ring {
     }
 }
 
+/// Memory that a peer offers; address 0: none. Offered once, and read by any thread.
+#[derive(Default)]
+struct Offered {
+    address: AtomicUsize,
+    rkey: AtomicU32,
+}
+
+impl Offered {
+    fn set(&self, memory: Remote) {
+        self.rkey.store(memory.rkey, Ordering::Relaxed);
+        self.address.store(memory.address, Ordering::Release);
+    }
+
+    #[inline]
+    fn get(&self) -> Remote {
+        let address = self.address.load(Ordering::Acquire);
+        let rkey = self.rkey.load(Ordering::Relaxed);
+        Remote { address, rkey }
+    }
+}
+
 /// State of the rings between this process and a peer.
 #[derive(Default)]
 pub struct Rings {
     /// Messages that came from the peer before it was offered a ring.
     arrivals: AtomicU32,
-    /// The peer's ring for this process; address 0: none.
-    address: AtomicUsize,
-    rkey: AtomicU32,
+    /// The peer's ring for this process, and its words.
+    ring: Offered,
+    words: Offered,
     /// Messages written into it. Under the lock of the queue.
     written: AtomicU32,
     /// Of these, those that the peer says it has taken.
     freed: AtomicU32,
-    /// This process's ring for the peer; address 0: none.
-    own_address: AtomicUsize,
-    own_rkey: AtomicU32,
+    /// This process's ring for the peer, and its words.
+    own_ring: Offered,
+    own_words: Offered,
     /// Messages taken from it, and of these, those that were reported to the peer.
     taken: AtomicU32,
     reported: AtomicU32,
@@ -262,14 +286,27 @@ impl Rings {
 
     /// This process has a ring for the peer.
     pub fn offer(&self, ring: Remote) {
-        self.own_rkey.store(ring.rkey, Ordering::Relaxed);
-        self.own_address.store(ring.address, Ordering::Release);
+        self.own_ring.set(ring);
+    }
+
+    /// The peer may write words of this process.
+    pub fn offer_words(&self, words: Remote) {
+        self.own_words.set(words);
+    }
+
+    /// A word of the peer, if it has offered its words.
+    #[inline]
+    pub fn word(&self, index: usize) -> Option<Remote> {
+        assert!(index < words::COUNT, "defect: there is no word {index}");
+        let mut words = self.words.get();
+        words.address = words.address.checked_add(8 * index).filter(|_| words.address != 0)?;
+        Some(words)
     }
 
     /// Whether the peer has a ring for packets of `bytes` bytes, and probably a free slot.
     #[inline]
     pub fn takes(&self, bytes: usize) -> bool {
-        bytes <= LARGEST && self.address.load(Ordering::Relaxed) != 0 && self.has_free_slot()
+        bytes <= LARGEST && self.ring.address.load(Ordering::Relaxed) != 0 && self.has_free_slot()
     }
 
     #[inline]
@@ -286,9 +323,9 @@ impl Rings {
             return None;
         }
         let number = self.written.load(Ordering::Relaxed).wrapping_add(FIRST);
-        let address = self.address.load(Ordering::Acquire) + (number % SLOTS) as usize * SLOT;
-        let rkey = self.rkey.load(Ordering::Relaxed);
-        Some((number, Remote { address, rkey }))
+        let mut slot = self.ring.get();
+        slot.address += (number % SLOTS) as usize * SLOT;
+        Some((number, slot))
     }
 
     /// The next message was written.
@@ -330,31 +367,31 @@ impl Rings {
 
     /// A report for a message of its own.
     pub fn report(&self) -> Report {
-        let address = self.own_address.load(Ordering::Acquire);
-        let rkey = self.own_rkey.load(Ordering::Relaxed);
-        let taken = self.taken();
         Report {
-            ring: Remote { address, rkey },
-            taken,
+            ring: self.own_ring.get(),
+            words: self.own_words.get(),
+            taken: self.taken(),
         }
     }
 
     /// A report of the peer. One from before there was a ring may come later.
     pub fn take(&self, report: Report) {
         self.note_freed(report.taken);
-        if report.ring.address != 0 {
-            self.rkey.store(report.ring.rkey, Ordering::Relaxed);
-            self.address.store(report.ring.address, Ordering::Release);
+        for (memory, offered) in [(report.ring, &self.ring), (report.words, &self.words)] {
+            if memory.address != 0 {
+                offered.set(memory);
+            }
         }
     }
 }
 
 record! {
-    /// The content of a message that returns credits: the ring of its sender for its receiver, and
-    /// the number of messages that were taken from it.
+    /// The content of a message that returns credits: the ring of its sender for its receiver, its
+    /// words, and the number of messages that were taken from the ring.
     #[derive(Clone, Copy, Debug)]
     pub struct Report {
         ring: Remote,
+        words: Remote,
         /// See [`Rings::taken`].
         pub taken: u32,
     }
@@ -365,7 +402,8 @@ impl Report {
     /// all addresses.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let report = (bytes.len() == Self::BYTES).then(|| Self::decode(bytes))?;
-        report.ring.address.checked_add(BYTES).map(|_| report)
+        report.ring.address.checked_add(BYTES)?;
+        report.words.address.checked_add(8 * words::COUNT).map(|_| report)
     }
 }
 
@@ -488,6 +526,25 @@ mod tests {
             assert_eq!(Report::read(&encoded).is_some(), is_one);
         }
         assert!(Report::read(&[0; 15]).is_none());
+    }
+
+    #[test]
+    fn words_are_used_once_offered() {
+        let (rings, offered) = (Rings::default(), Rings::default());
+        let words = |address| Remote { address, rkey: 9 };
+        rings.take(offered.report());
+        assert_eq!(rings.word(0), None);
+        offered.offer_words(words(1 << 20));
+        let encoded: [u8; Report::BYTES] = offered.report().encode();
+        rings.take(Report::read(&encoded).unwrap());
+        assert_eq!(rings.word(5), Some(words((1 << 20) + 40)));
+        assert!(!rings.takes(0));
+        // An older report may come later.
+        rings.take(Rings::default().report());
+        assert_eq!(rings.word(0), Some(words(1 << 20)));
+        offered.offer_words(words(usize::MAX - 100));
+        let encoded: [u8; Report::BYTES] = offered.report().encode();
+        assert!(Report::read(&encoded).is_none());
     }
 
     #[test]

@@ -14,7 +14,8 @@
 //! Over InfiniBand, HCAs move queue pairs to another port when theirs goes down ([`migration`]).
 //!
 //! Puts and gets are RDMA writes and reads ([`rma`], [`transfers`]). A Long that is not packed is a
-//! write, and a message behind it on the same queue pair.
+//! write, and a message behind it on the same queue pair. Words of barriers are writes, too
+//! ([`words`]).
 
 mod atomics;
 mod boot_record;
@@ -46,6 +47,7 @@ mod start;
 mod transfers;
 mod wake;
 mod wire;
+mod words;
 mod xrc;
 
 use connect::thread::ConnectionThread;
@@ -147,6 +149,7 @@ impl Network for Started {
             rma: Some(operations),
             put_notify: Some(operations),
             atomics: operations.has_atomics.then_some(operations as &dyn Atomics),
+            words: Some(net),
             wake: net.wake.is_some().then_some(net as &dyn Wake),
             ..Abilities::default()
         }

@@ -34,8 +34,8 @@ const EVENT_POLLS: u32 = 1 << 11;
 pub struct Progress {
     deferred: Deferred,
     fetches: Fetches,
-    /// Rings into which peers write small messages.
-    inbox: Inbox,
+    /// Rings into which peers write small messages, and words.
+    pub inbox: Inbox,
     /// Whether all peers are connected, so that none asks any more.
     all_connected: bool,
     /// Whether datagrams may have arrived: the next poll looks.
@@ -275,7 +275,7 @@ impl Poll<'_> {
             connection.is_established.store(true, Ordering::Release);
         }
         if connection.rings.is_hot() {
-            self.progress.inbox.offer_ring(fabric, source, connection);
+            self.progress.inbox.offer_memory(fabric, source, connection);
         }
         fabric.peers.give_back(connection, credits)
     }

@@ -30,11 +30,14 @@ use crate::settings::Settings;
 use crate::start::open::Opened;
 use crate::wake::WakeUp;
 use crate::xrc::Xrc;
-use gasnet_conduit::{ConduitError, JobRank, StartInfo};
+use gasnet_conduit::{words, ConduitError, JobRank, StartInfo};
 use gasnet_conduit_util::credits::Credits;
 use gasnet_conduit_util::probe::{probe, share};
 use gasnet_conduit_util::record::{all_can, exchange};
 use gasnet_sys::atomic::Mutex;
+
+/// Bytes of the words of barriers.
+const WORD_BYTES: usize = 8 * words::COUNT;
 
 /// Starts. Collective.
 pub fn start(info: &StartInfo<'_>) -> Result<Net, ConduitError> {
@@ -99,7 +102,12 @@ fn run(info: &StartInfo<'_>) -> Result<Net, String> {
         kinds.map(Kind::without_datagrams).collect()
     };
     let all_connected = connect(info, &messages, has_datagrams, || policy.peers(info, &kinds))?;
-    let inbox = Inbox::new(if wake.is_some() { 0 } else { job.settings.rings });
+    let sleeps = wake.is_some();
+    // Nobody writes words of a process that sleeps.
+    let domains = messages.fabric.domains().filter(|_| !sleeps);
+    let words = Pinned::new(WORD_BYTES, domains, Access::REMOTE);
+    let words = words.map_err(|why| format!("words of barriers cannot be registered: {}", advised(why)))?;
+    let inbox = Inbox::new(job.settings.rings, words, sleeps);
     let has_several_hcas = BootRecord::some_host_has_several_hcas(&job.all, info.place_of);
     let mut operations = Operations::new(messages, &job.settings, has_several_hcas, info.host.len());
     operations.has_atomics = job.all.iter().all(|record| record.has_atomics);
@@ -188,8 +196,8 @@ fn locked(opened: &Opened, pools: &Pools, settings: &Settings, processes: usize)
     let buffers: usize = rails.iter().map(|rail| rail.receives.most_bytes()).sum();
     let rings = settings.rings * eager_rdma::BYTES;
     limits::Own {
-        at_start: hcas * pooled,
-        most: hcas * (most_pooled + rings) + buffers + (0..hcas).map(queues).sum::<usize>(),
+        at_start: hcas * (pooled + WORD_BYTES),
+        most: hcas * (most_pooled + rings + WORD_BYTES) + buffers + (0..hcas).map(queues).sum::<usize>(),
         hcas,
     }
 }

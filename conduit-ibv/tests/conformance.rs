@@ -57,6 +57,14 @@ mod notification {
     gasnet_conduit::notify_conformance_tests! { over_verbs: plain; }
 }
 
+mod words {
+    use super::{faulty, plain};
+    gasnet_conduit::words_conformance_tests! {
+        over_verbs: plain;
+        over_faulty_verbs: faulty;
+    }
+}
+
 mod atomics {
     use super::plain;
     gasnet_conduit::atomics_conformance_tests! { over_verbs: plain; }
@@ -142,6 +150,13 @@ mod plans {
         roce: "link=roce", "", "over_verbs";
         rings: "", "GASNET_WAITMODE=SPIN", "packets notification send_buffers";
         rings_are_written_late: "late-visible delay=50", "GASNET_WAITMODE=SPIN", "over_verbs";
+        words_are_written: "", "GASNET_WAITMODE=SPIN CONFORMANCE_WORDS=1", "words::";
+        words_are_written_late: "late-visible late delay=50", "GASNET_WAITMODE=SPIN CONFORMANCE_WORDS=1", "words::";
+        words_without_rings: "", "GASNET_WAITMODE=SPIN CONFORMANCE_WORDS=1 GASNET_AMRDMA_MAX_PEERS=0", "words::";
+        words_without_inline_data: "max-inline=0 no-srq", "GASNET_WAITMODE=SPIN", "words::";
+        words_of_two_hcas: "hcas=2 ports=2 late delay=50",
+            "GASNET_WAITMODE=SPIN GASNET_IBV_PORTS=emu0:1,2+emu1:1,2 CONFORMANCE_WORDS=1", "words::";
+        words_on_a_bus_that_keeps_no_order: "relaxed delay=50", "GASNET_WAITMODE=SPIN", "words::";
         rings_without_inline_data: "max-inline=0 no-srq", "GASNET_WAITMODE=SPIN GASNET_AMRDMA_MAX_PEERS=1", "packets";
         rings_of_two_hcas: "hcas=2 ports=2 late delay=50",
             "GASNET_WAITMODE=SPIN GASNET_IBV_PORTS=emu0:1,2+emu1:1,2 GASNET_AM_CREDITS_PP=300", "packets notification";

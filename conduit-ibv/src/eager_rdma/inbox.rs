@@ -1,15 +1,18 @@
-//! The rings of this process: offered to peers, and polled.
+//! The rings of this process, offered to peers, and polled; and its words, which they may write.
 
 use crate::eager_rdma::{Ring, Slot};
 use crate::fabric::Fabric;
+use crate::ffi::Remote;
+use crate::memory::mapped::Pinned;
 use crate::peers::{Connection, Peers};
 use crate::rail::Batch;
 use crate::receive::deliver::{deliver, Deferred};
 use crate::wire;
-use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};
+use gasnet_conduit::{words, Class, JobRank, PollScope, Upcalls};
+use gasnet_conduit_util::pool::Chunk;
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// The rings of a process.
 pub struct Inbox {
@@ -18,6 +21,10 @@ pub struct Inbox {
     is_used: AtomicBool,
     /// The largest number of them.
     most: usize,
+    /// Memory of the words.
+    words: Pinned,
+    /// Whether peers may write it: no thread sleeps.
+    offers_words: bool,
 }
 
 #[derive(Default)]
@@ -38,12 +45,14 @@ fn new_slots() -> Box<[Slot]> {
 }
 
 impl Inbox {
-    /// No rings yet, of at most `most`.
-    pub fn new(most: usize) -> Self {
+    /// No rings yet, of at most `most`. None, and no words, if threads sleep.
+    pub fn new(most: usize, words: Pinned, sleeps: bool) -> Self {
         Self {
             rings: Mutex::default(),
             is_used: AtomicBool::new(false),
-            most,
+            most: if sleeps { 0 } else { most },
+            words,
+            offers_words: !sleeps,
         }
     }
 
@@ -53,13 +62,27 @@ impl Inbox {
         self.is_used.load(Ordering::Relaxed)
     }
 
-    /// Makes a ring for a peer that sends many messages, if there may be another one. Without one
-    /// the peer's messages arrive as before.
+    /// The words of this process.
+    pub fn words(&self) -> &[AtomicU64] {
+        // SAFETY: as many aligned words, which live as long, and which any value is valid for.
+        unsafe { std::slice::from_raw_parts(self.words.address() as *const AtomicU64, words::COUNT) }
+    }
+
+    /// Lets a peer that sends many messages write words, and makes a ring for it, if there may be
+    /// another one. Without one the peer's messages arrive as before.
     #[cold]
-    pub fn offer_ring(&self, fabric: &Fabric, peer: JobRank, connection: &Connection) {
-        if !keeps_order(fabric, connection) {
+    pub fn offer_memory(&self, fabric: &Fabric, peer: JobRank, connection: &Connection) {
+        if !self.offers_words || !keeps_order(fabric, connection) {
             return;
         }
+        let (address, rail) = (self.words.address(), fabric.paths[connection.queue(0).path].rail);
+        let rkey = self.words.rkey(rail);
+        connection.rings.offer_words(Remote { address, rkey });
+        self.offer_ring(fabric, peer, connection);
+        fabric.peers.credits.note(peer, &connection.credits);
+    }
+
+    fn offer_ring(&self, fabric: &Fabric, peer: JobRank, connection: &Connection) {
         let mut rings = lock(&self.rings);
         if rings.all.len() >= self.most || rings.all.iter().any(|ring| ring.source == peer) {
             return;
@@ -70,7 +93,6 @@ impl Inbox {
         connection.rings.offer(ring.remote());
         rings.all.push(ring);
         self.is_used.store(true, Ordering::Relaxed);
-        fabric.peers.credits.note(peer, &connection.credits);
     }
 
     /// Delivers messages from the rings. They are copied first, which frees their slots.
