@@ -137,7 +137,8 @@ mod plans {
         domains: "reorder", "GASNET_DOMAIN_COUNT=3 GASNET_AM_DOMAIN_POLL_MASK=3", "over_ugni";
         domains_of_several_threads: "", "GASNET_DOMAIN_COUNT=2 GASNET_GNI_PTHREADS_PER_DOMAIN=2", "over_ugni";
         threads_do_not_sleep: "", "GASNET_WAITMODE=SPIN", "over_ugni";
-        parts_of_puts_in_any_order: "relaxed reorder delay=100", "CONFORMANCE_WORDS=1", "words::over_ugni";
+        parts_of_puts_in_any_order: "relaxed reorder delay=100", "CONFORMANCE_WORDS=1",
+            "packets::over_ugni words::over_ugni";
         threads_linger_in_calls: "linger=300", "",
             "operations::over_ugni::many_at_once packets::over_ugni::many_threads";
         words_overtake: "reorder late delay=50", "CONFORMANCE_WORDS=1", "words::";
@@ -145,7 +146,8 @@ mod plans {
         words_on_gemini: "flavour=gemini early-event reorder delay=500", "CONFORMANCE_WORDS=1", "words::";
         words_find_no_room: "busy=30 reorder", "CONFORMANCE_WORDS=1 GASNET_GNI_NUM_PD=32", "words::";
         words_wake_nobody: "late", "CONFORMANCE_WORDS=1 GASNET_WAITMODE=SPIN", "words::";
-        words_of_domains: "reorder", "CONFORMANCE_WORDS=1 GASNET_DOMAIN_COUNT=3 GASNET_AM_DOMAIN_POLL_MASK=3", "words::";
+        words_of_domains: "reorder",
+            "CONFORMANCE_WORDS=1 GASNET_DOMAIN_COUNT=3 GASNET_AM_DOMAIN_POLL_MASK=3", "words::";
         barrier_in_a_chain: "reorder", "GASNET_GNI_CE_RADIX=1 CONFORMANCE_HOSTS=3", "barriers";
         barrier_of_hosts: "reorder late", "CONFORMANCE_HOSTS=2", "barriers";
         barrier_of_single_processes: "reorder", "GASNET_USE_CE_PSHM=0 CONFORMANCE_HOSTS=2", "barriers";

@@ -17,6 +17,8 @@ extern crate self as gasnet_sys;
 mod doubles;
 
 mod atomic;
+#[allow(dead_code)]
+mod barrier;
 mod checks;
 #[allow(dead_code)]
 mod shm;
@@ -26,15 +28,6 @@ pub use cookie::{Completion, Cookie};
 pub use doubles::conduit::{Busy, Class, JobRank, PollScope};
 pub use doubles::{check_exit, futex, membarrier, Inside};
 
-#[allow(dead_code)]
-mod barrier {
-    #[path = "../../../../src/barrier/plan.rs"]
-    mod plan;
-    #[path = "../../../../src/barrier/stage.rs"]
-    pub mod stage;
-
-    pub use plan::of as plan_of;
-}
 #[allow(dead_code)]
 #[path = "../../../conduit/src/cookie.rs"]
 mod cookie;
