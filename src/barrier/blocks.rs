@@ -89,7 +89,9 @@ impl Blocks {
         let free = if count == 1 { self.free.pop_first() } else { None };
         if let Some(number) = free {
             let words = self.block(number).unwrap_or_default();
-            words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+            for word in words {
+                word.store(0, Ordering::Relaxed);
+            }
             return number;
         }
         let first = self.all.len() as u32;

@@ -162,7 +162,6 @@ mod tests {
 
     fn name(participant: usize, number: u32) -> Name {
         match number % 4 {
-            0 => Name::Anonymous,
             1 => Name::Named(7),
             2 if participant == 1 => Name::Named(-1),
             3 => Name::Named(participant as i32),
