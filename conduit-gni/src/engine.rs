@@ -92,15 +92,12 @@ pub struct Engine {
     is_taken: AtomicBool,
 }
 
-/// Neighbourhoods up to which words in their memory are the default: six steps of a put each.
-const MOST_BY_WORDS: usize = 64;
-
 /// Whether barriers may use the engine.
 fn is_wanted(settings: &Settings, info: &StartInfo<'_>) -> bool {
     let algorithm = config::get().get_or_default(&BARRIER).unwrap_or_default();
     let alone = info.leaders.len() == info.size as usize;
     settings.flavour == Flavour::Aries
-        && settings.engine.unwrap_or(info.leaders.len() > MOST_BY_WORDS)
+        && settings.engine
         && (settings.engine_hybrid || alone)
         && !algorithm.eq_ignore_ascii_case("GNIDISSEM")
 }

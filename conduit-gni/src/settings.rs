@@ -184,10 +184,9 @@ settings! {
             "Measure at start how much of GASNET_PHYSMEM_MAX can be registered, by registering it. Slow on large \
              hosts.")
             .scope(Scope::Rank) => pub probes;
-        USE_CE: Option<bool> = flag("GASNET_USE_CE", true,
-            "Use the collective engine of Aries for barriers. If not, leaders of neighbourhoods write words into \
-             each other's memory.")
-            .optional().unset_means("if the job has more than 64 neighbourhoods") => pub engine;
+        USE_CE: bool = flag("GASNET_USE_CE", true,
+            "Use the collective engine of Aries for the barriers of all ranks. If not, leaders of neighbourhoods \
+             write words into each other's memory.") => pub engine;
         USE_CE_PSHM: bool = flag("GASNET_USE_CE_PSHM", true,
             "The processes of a neighbourhood share one leaf of the collective engine. If not, the engine is used only \
              where each process is a neighbourhood.")

@@ -39,10 +39,6 @@ pub fn emulate() {
     let options = CString::new(format!("dir={folder} yield=10 fma=1000 ce=32 check-all {options}")).unwrap();
     env::set(c"GASNET_GNI_LIBRARY", &library);
     env::set(c"EMU_UGNI", &options);
-    // Not the default of small jobs.
-    if std::env::var_os("GASNET_USE_CE").is_none() {
-        env::set(c"GASNET_USE_CE", c"1");
-    }
     for (name, value) in [(c"PMI_GNI_PTAG", c"17"), (c"PMI_GNI_COOKIE", c"305419896")] {
         env::set(name, value);
     }
