@@ -158,12 +158,22 @@ fn shared_queue(
 impl Rail {
     /// Prepares an HCA. The error says what failed.
     pub fn new(context: Context, settings: &Settings, needs: Needs) -> Result<Self, String> {
-        Self::with_receives(context, settings, needs, usize::MAX)
+        let mut rail = Self::with_receives(context, settings, &needs, usize::MAX)?;
+        loop {
+            match rail.prepare(settings) {
+                Ok(()) => return Ok(rail),
+                Err(Errno(libc::EINVAL)) if rail.plan.each > LEAST_RECEIVES => {
+                    let most = rail.plan.each / 2;
+                    rail = Self::with_receives(rail.into_context(), settings, &needs, most)?;
+                }
+                Err(why) => return Err(failed("ibv_create_qp failed")(why)),
+            }
+        }
     }
 
-    /// The same with at most this many receives of a queue pair that are not shared. An HCA may
-    /// refuse more than it refuses sends.
-    fn with_receives(context: Context, settings: &Settings, needs: Needs, most: usize) -> Result<Self, String> {
+    /// Makes all but queue pairs, for at most this many receives of one that are not shared: an HCA
+    /// may refuse as many as it takes of sends.
+    fn with_receives(context: Context, settings: &Settings, needs: &Needs, most: usize) -> Result<Self, String> {
         let domain = Domain::new(&context).map_err(failed("ibv_alloc_pd failed"))?;
         let device = &context.attributes;
         let positive = |number: i32| usize::try_from(number).unwrap_or(0);
@@ -192,7 +202,7 @@ impl Rail {
         } else {
             (None, None)
         };
-        let mut rail = Self {
+        Ok(Self {
             place: needs.place,
             reader: MaybeLocked::new(Reader::default(), needs.sharing),
             sharing: needs.sharing,
@@ -214,13 +224,7 @@ impl Rail {
             fallen: Mutex::default(),
             left: Mutex::default(),
             moved: Mutex::default(),
-        };
-        match rail.prepare(settings) {
-            Err(Errno(libc::EINVAL)) if plan.each > LEAST_RECEIVES => {
-                Self::with_receives(rail.into_context(), settings, needs, plan.each / 2)
-            }
-            prepared => prepared.map(|()| rail).map_err(failed("ibv_create_qp failed")),
-        }
+        })
     }
 
     /// Ends all that was made of the HCA.
