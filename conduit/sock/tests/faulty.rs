@@ -60,7 +60,7 @@ impl Network for Loopback {
             put_notify: Some(self),
             atomics: Some(self),
             barrier: Some(self),
-            wake: None,
+            ..Abilities::default()
         }
     }
 }
