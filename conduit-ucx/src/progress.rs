@@ -21,9 +21,15 @@ impl Net {
             return 0;
         }
         self.progress(ROUNDS);
-        let mut delivered = self.reap(upcalls) + link.deliver(Class::Reply, upcalls);
-        if scope == PollScope::All {
-            delivered += link.deliver(Class::Request, upcalls);
+        let mut delivered = 0;
+        if !link.reaped.is_empty() {
+            delivered += self.reap(upcalls);
+        }
+        if !link.arrivals.is_empty() {
+            delivered += link.deliver(Class::Reply, upcalls);
+            if scope == PollScope::All {
+                delivered += link.deliver(Class::Request, upcalls);
+            }
         }
         if link.peers.has_work() {
             self.serve_peers(upcalls);
