@@ -185,7 +185,14 @@ fn flush_receives(process: &Process, qp: &Shared, key: u32) {
 /// Moves any QP to the error state; its receives are flushed. The caller holds the QP's lock. Its
 /// own process flushes its send queue.
 pub fn fail(process: &Process, qp: &Shared, key: u32) {
-    if qp.state.swap(abi::IBV_QPS_ERR, Relaxed) == abi::IBV_QPS_ERR {
+    fail_with(process, qp, key, || ());
+}
+
+/// The same with the completion of what failed. Whoever polls it finds the QP in the error state.
+pub fn fail_with(process: &Process, qp: &Shared, key: u32, complete: impl FnOnce()) {
+    let has_failed = qp.state.swap(abi::IBV_QPS_ERR, Relaxed) == abi::IBV_QPS_ERR;
+    complete();
+    if has_failed {
         return;
     }
     if qp.srq.load(Relaxed) == 0 {

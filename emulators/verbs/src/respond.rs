@@ -16,7 +16,7 @@ use crate::migration;
 use crate::mr::{grant, Grant, Wanted};
 use crate::path::{are_connected, End};
 use crate::process::Process;
-use crate::qp::{fail, Qp};
+use crate::qp::{fail, fail_with, Qp};
 use crate::receive::{self, Memory, Posted};
 use crate::shm::{Path, Qp as Shared, Srq};
 use crate::srq;
@@ -405,8 +405,9 @@ impl<'a> Peer<'a> {
             Err(answer) => return answer,
         };
         let fails = |status: u32, answer: u32| {
-            self.complete(Message { qp, wqe }, &posted, abi::IBV_WC_RECV, status);
-            fail(self.process, self.qp, self.key);
+            fail_with(self.process, self.qp, self.key, || {
+                self.complete(Message { qp, wqe }, &posted, abi::IBV_WC_RECV, status);
+            });
             Answer::Nak(answer)
         };
         let bytes = local.bytes();

@@ -13,7 +13,7 @@ use crate::cq::{self, Cqe, From};
 use crate::event;
 use crate::migration;
 use crate::process::now_ns;
-use crate::qp::{fail, Qp, SendQueue};
+use crate::qp::{fail, fail_with, Qp, SendQueue};
 use crate::respond::{self, Answer};
 use crate::text;
 use crate::ud;
@@ -187,25 +187,31 @@ impl Qp {
         );
     }
 
-    /// The state after a failed work request. Unreliable QPs only stop sending.
-    fn stop(&self, overrun: bool) {
+    /// Completes a work request that failed. Unreliable QPs only stop sending. False: the CQ is
+    /// full.
+    fn complete_failed(&self, wqe: &Wqe, status: u32) -> bool {
         let _guard = self.shared.entry.lock.lock();
-        if overrun {
-            event::push(
-                self.process,
-                self.shared.events.load(Relaxed),
-                (abi::IBV_EVENT_QP_FATAL, self.key),
-            );
+        let state = &self.shared.state;
+        if matches!(self.kind, abi::IBV_QPT_UD | abi::IBV_QPT_UC) && !self.process.config.no_sqe {
+            let _ = state.compare_exchange(abi::IBV_QPS_RTS, abi::IBV_QPS_SQE, Relaxed, Relaxed);
+            return self.complete(wqe, status);
         }
-        let has_sqe = matches!(self.kind, abi::IBV_QPT_UD | abi::IBV_QPT_UC) && !self.process.config.no_sqe;
-        if has_sqe && !overrun {
-            let _ = self
-                .shared
-                .state
-                .compare_exchange(abi::IBV_QPS_RTS, abi::IBV_QPS_SQE, Relaxed, Relaxed);
-        } else {
-            fail(self.process, self.shared, self.key);
-        }
+        let mut kept = false;
+        fail_with(self.process, self.shared, self.key, || {
+            kept = self.complete(wqe, status);
+        });
+        kept
+    }
+
+    /// The state after a completion that found no room.
+    fn overrun(&self) {
+        let _guard = self.shared.entry.lock.lock();
+        event::push(
+            self.process,
+            self.shared.events.load(Relaxed),
+            (abi::IBV_EVENT_QP_FATAL, self.key),
+        );
+        fail(self.process, self.shared, self.key);
     }
 }
 
@@ -230,10 +236,13 @@ pub fn progress(qp: &Arc<Qp>, queue: &mut SendQueue) {
         // The poll of its completion may end what it names.
         wqe.handle = None;
         wqe.note_queued(qp.process, -1);
-        let kept = qp.complete(wqe, status);
+        let kept = match status {
+            abi::IBV_WC_SUCCESS | abi::IBV_WC_WR_FLUSH_ERR => qp.complete(wqe, status),
+            _ => qp.complete_failed(wqe, status),
+        };
         queue.entries.pop_front();
-        if !kept || status != abi::IBV_WC_SUCCESS && status != abi::IBV_WC_WR_FLUSH_ERR {
-            qp.stop(!kept);
+        if !kept {
+            qp.overrun();
         }
     }
     if let Some(due_ns) = due_ns.filter(|_| !queue.entries.is_empty()) {
