@@ -163,8 +163,12 @@ static void full_queue(void) {
     }
     shim->sync(elan);
     pause_ms(20);
-    for (i = 0; shim->queue_has(queue) && i < 10; pause_ms(1)) shim->queue_receive(queue, message), i++;
-    say("waits", "messages of 4: %d", i);
+    for (i = 0; i < 4; i++) {
+        while (!shim->queue_has(queue)) pause_ms(1);
+        shim->queue_receive(queue, message);
+    }
+    pause_ms(20);
+    say("waits", "messages of 4: %d", i + (shim->queue_has(queue) != 0));
 }
 
 void fault_waits(void) {
