@@ -243,6 +243,7 @@ static void shorts(const struct test *test, gex_Rank_t peer, double until) {
         found = wait_for_answer(number);
         if (found.wrong > 0) fail(&s, "argument %ld is wrong, %zu are", found.first, found.wrong);
     }
+    end_turns((size_t)turn, 2000);
 }
 
 static void by_sizes(const struct test *test) { in_turns(test, sizes, test_ends()); }

@@ -1,6 +1,6 @@
-/* Sizes: all small ones, those around powers of two, around the limits of messages, and around the
- * numbers that the environment sets or networks have: libraries change their ways of transfer
- * there. */
+/* Sizes: all small ones, some of each magnitude, those around powers of two, around the limits of
+ * messages, and around the numbers that the environment sets or networks have: libraries change
+ * their ways of transfer there. */
 #include "selftest.h"
 
 #include <errno.h>
@@ -74,6 +74,7 @@ void plan_setup(void) {
     int power;
     char name[24];
     for (bytes = 1; bytes <= SMALL; bytes++) add(bytes, "small", 0);
+    for (; bytes <= 64 << 10; bytes += bytes / 8) add(bytes, "between", 0);
     around(gex_AM_LUBRequestMedium(), "largest Medium request");
     around(gex_AM_LUBReplyMedium(), "largest Medium reply");
     around(gex_AM_MaxRequestMedium(tm, GEX_RANK_INVALID, GEX_EVENT_NOW, 0, 0), "largest Medium without arguments");

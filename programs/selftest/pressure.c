@@ -3,10 +3,11 @@
 #include "selftest.h"
 
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { COUNT_SHORT = 170, COUNT_MEDIUM, TOKEN, SLOW, SLOW_US = 50000, MOST_PAYLOAD = 512 };
+enum { COUNT_SHORT = 170, COUNT_MEDIUM, TOKEN, SLOW, SLOW_US = 50000, MOST_PAYLOAD = 512, SIZED_PEERS = 16 };
 static uint64_t received, sum, damaged; /* by handlers */
 static struct {
     gex_Rank_t from;
@@ -96,17 +97,32 @@ static uint32_t burst(gex_Rank_t senders) {
     return count < 50 ? 50 : count;
 }
 
-/* All to all, each rank in another order. Runs first: most ranks have no connection yet. */
+/* All to all, each rank in another order. Runs first: most ranks have no connection yet. Some peers
+ * get one of each magnitude: later messages may go in another way, such as by remote writes. */
 static void storm(const struct test *test) {
     struct step s = {"first message of all to all", NULL, NULL, 0, 0, 0, 0};
+    size_t most = gex_AM_LUBRequestMedium();
+    unsigned char *payload = (unsigned char *)malloc(most);
+    uint32_t index = 1;
     gex_Rank_t i;
     (void)test;
+    if (payload == NULL) gasnet_exit(1);
     for (i = 0; i < np; i++) {
         s.peer = (me + i) % np;
         step(&s);
         shot(&s, s.peer, 0);
-        expect(i, 1);
     }
+    for (s.bytes = 16; s.bytes <= most; s.bytes += s.bytes / 5, index++) {
+        for (i = 0; i < np && i < SIZED_PEERS; i++) {
+            gex_AM_Arg_t number = (gex_AM_Arg_t)number_of(me, index);
+            s.peer = (me + i) % np;
+            step(&s);
+            fill(payload, s.bytes, (uint32_t)number, 0);
+            gex_AM_RequestMedium1(tm, s.peer, COUNT_MEDIUM, payload, s.bytes, GEX_EVENT_NOW, 0, number);
+        }
+    }
+    free(payload);
+    for (i = 0; i < np; i++) expect((me + np - i) % np, i < SIZED_PEERS ? index : 1);
     settle("first messages of all to all");
 }
 
@@ -131,6 +147,7 @@ static void flood_one(const struct test *test) {
         uint32_t index;
         double until = now() + (test_ends() - now()) / 3;
         for (index = 0; index < burst(np) && (index < LEAST_BURST || now() < until); index++) shot(&s, to, index);
+        end_turns(index, burst(np));
         expect_of_all(index, to == me);
         settle("a flood of small messages to one rank");
     }
@@ -147,6 +164,7 @@ static void flood_all(const struct test *test) {
             shot(&s, s.peer, index);
         }
     }
+    end_turns(index, most);
     expect_of_all(index, 1);
     settle("a flood of small messages of all to all");
 }
@@ -167,6 +185,7 @@ static void flood_puts(const struct test *test, gex_Rank_t peer, double until) {
         gex_NBI_Wait(GEX_EC_PUT, 0);
         judge(&s, landed_at(peer, 2 * GUARD, bytes, seed));
     }
+    end_turns(turn, 6);
 }
 static void flood_put(const struct test *test) { in_turns(test, flood_puts, test_ends()); }
 
@@ -223,8 +242,9 @@ void pressure_setup(void) {
     add_handlers(table, sizeof table / sizeof table[0]);
 }
 
-const struct test storm_tests[] = {{"storm", "first messages of all to all at once", 1, 0, storm, NULL},
-                                   {NULL, NULL, 0, 0, NULL, NULL}};
+const struct test storm_tests[] = {
+    {"storm", "first messages of all to all at once, of all magnitudes", 1, 0, storm, NULL},
+    {NULL, NULL, 0, 0, NULL, NULL}};
 const struct test pressure_tests[] = {
     {"flood-one", "small messages of all to one rank, more than queues hold", 2, 0, flood_one, NULL},
     {"flood-all", "small messages of all to all, more than queues hold", 2, 0, flood_all, NULL},

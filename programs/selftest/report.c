@@ -220,6 +220,16 @@ void report_begin(const struct test *test) {
     if (!was_written) gasnet_exit(1); /* a disk that is full later does not end the tests */
 }
 
+void report_forget(void) {
+    static const char *const kinds[] = {"txt", "json"};
+    size_t i;
+    for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        char name[4096];
+        int used = snprintf(name, sizeof name, "%s.%s", options.report, kinds[i]);
+        if (used > 0 && (size_t)used < sizeof name) remove(name);
+    }
+}
+
 void report_result(int result, uint64_t cases, uint64_t failed, int is_short, double seconds) {
     pthread_mutex_lock(&lock);
     current->result = current == hung ? FAIL : result;

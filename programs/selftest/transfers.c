@@ -190,6 +190,7 @@ static void values(const struct test *test, gex_Rank_t peer, double until) {
         if (turn % 4 != 3) found = landed_at(peer, offset, bytes, seed);
         judge(&s, found);
     }
+    end_turns(turn, 4 * 8 * 64);
 }
 
 static void by_sizes(const struct test *test) { in_turns(test, sizes, test_ends()); }
