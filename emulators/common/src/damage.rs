@@ -20,10 +20,11 @@ impl<K: Copy + PartialEq> Damage<K> {
             return Err(format!("must begin with one of {}", names.join(", ")));
         };
         let (least, most) = lengths.split_once('-').unwrap_or((lengths, lengths));
-        Ok(Self {
-            kind: *kind,
-            lengths: number(least)?..=number(most)?,
-        })
+        let lengths = number(least)?..=number(most)?;
+        if lengths.is_empty() {
+            return Err("needs LEAST before MOST".to_string());
+        }
+        Ok(Self { kind: *kind, lengths })
     }
 }
 
@@ -56,6 +57,7 @@ mod tests {
             ("put", "needs KIND:BYTES or KIND:LEAST-MOST"),
             ("send:8", "must begin with one of put, get"),
             ("put:8-", "needs a number"),
+            ("put:9-3", "needs LEAST before MOST"),
         ] {
             assert_eq!(Damage::parse(text, &kinds).unwrap_err(), why);
         }

@@ -96,6 +96,12 @@ pub fn number<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| "needs a number".to_string())
 }
 
+/// The number of an operation, from 1.
+pub fn nth(text: &str) -> Result<u64, String> {
+    let number = number(text).ok().filter(|&number| number > 0);
+    number.ok_or_else(|| "needs a number from 1".to_string())
+}
+
 pub fn hexadecimal(text: &str) -> Result<u64, String> {
     u64::from_str_radix(text.trim_start_matches("0x"), 16).map_err(|_| "needs a hexadecimal number".to_string())
 }

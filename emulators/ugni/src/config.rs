@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use emulator_common::damage::Damage;
 use emulator_common::unregistrable::Unregistrable;
-use emulator_common::words::{check_dir, either, fields, no, number, percent, text, yes, Words};
+use emulator_common::words::{check_dir, either, fields, no, nth, number, percent, text, yes, Words};
 use gasnet_gni_abi as abi;
 
 use crate::forge::Forgery;
@@ -63,14 +63,14 @@ emulator_common::words! {
         pub busy: u32 = 0, "busy" => percent;
         pub reg_busy: u32 = 0, "reg-busy" => percent;
         /// The nth registration of a process finds no resources; 0: none.
-        pub reg_fail: u64 = 0, "reg-fail" => number;
+        pub reg_fail: u64 = 0, "reg-fail" => nth;
         pub reg_invalid: Vec<Unregistrable> = Vec::new(), "reg-invalid" += Unregistrable::parse;
         /// Bytes that a process may register.
         pub reg_bytes: u64 = u64::MAX, "reg-bytes" => number;
         pub post_error: Vec<PostError> = Vec::new(), "post-error" += post_error;
         pub damage: Vec<Damage<abi::gni_post_type_t>> = Vec::new(), "damage" += damage;
         /// Of the AMOs of a process each nth changes nothing; 0: none.
-        pub lost_update: u64 = 0, "lost-update" => number;
+        pub lost_update: u64 = 0, "lost-update" => nth;
         /// The GLOBAL event of the nth operation of a kind that has one is lost.
         pub lost_event: Option<(abi::gni_post_type_t, u64)> = None, "lost-event" => lost_event;
         pub forge: Vec<Forgery> = Vec::new(), "forge" += Forgery::parse;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use emulator_common::unregistrable::Unregistrable;
-use emulator_common::words::{check_dir, either, fields, no, number, percent, text, within, yes, Words};
+use emulator_common::words::{check_dir, either, fields, no, nth, number, percent, text, within, yes, Words};
 
 use gasnet_ibv_abi as abi;
 
@@ -148,7 +148,7 @@ emulator_common::words! {
         /// many bytes stay together.
         pub relaxed: Option<usize> = None;
         /// The nth RC message of a process meets a connection that is cut; 0: none.
-        pub drop_connection: u64 = 0, "drop-connection" => number;
+        pub drop_connection: u64 = 0, "drop-connection" => nth;
         pub port_down: Vec<PortDown> = Vec::new(), "port-down" += port_down;
         /// The times of faults pass by `emu_verbs_step` alone.
         pub steps: bool = false, "steps" => yes;
@@ -157,7 +157,7 @@ emulator_common::words! {
         pub forge: Vec<Forgery> = Vec::new(), "forge" += Forgery::parse;
         pub damage: Vec<Damage> = Vec::new(), "damage" += damage::parse;
         /// Of the atomics of a process each nth changes nothing; 0: none.
-        pub lost_update: u64 = 0, "lost-update" => number;
+        pub lost_update: u64 = 0, "lost-update" => nth;
         /// The nth completion of a successful operation of a kind is lost.
         pub lost_completion: Vec<(Operation, u64)> = Vec::new(), "lost-completion" += lost_completion;
         /// The device reads pages of on-demand regions where they were when it first did.
@@ -195,7 +195,7 @@ emulator_common::words! {
         /// Devices print what they have done when they are closed.
         pub report: bool = false, "report" => yes;
         /// The nth registration of a process fails; 0: none.
-        pub reg_fail: u64 = 0, "reg-fail" => number;
+        pub reg_fail: u64 = 0, "reg-fail" => nth;
         /// Memory that cannot be registered, and the errno.
         pub reg_invalid: Vec<(Unregistrable, i32)> = Vec::new(), "reg-invalid" += reg_invalid;
         /// Memory that is unmapped while registered is noticed.
@@ -288,9 +288,16 @@ impl Words for Config {
                 self.device_fatal.push((device, after));
                 self.unplug.push(device);
             }),
-            "gid-gone" => raised(&format!("gid_change:{value}")).map(|raised| {
-                self.gid_gone.push(raised.device);
-                self.events.push(raised);
+            "gid-gone" => device_and(value, ms).and_then(|(device, after)| {
+                self.gid_gone.push(device);
+                let (kind, port) = (event_named("gid_change")?, 1);
+                self.events.push(Raised {
+                    kind,
+                    device,
+                    port,
+                    after,
+                });
+                Ok(())
             }),
             "lid-change" => port_change("lid_change", value).map(|(port, raised, _)| {
                 self.of_ports.lid_changes.push(port);
@@ -329,11 +336,27 @@ impl Words for Config {
                 return Err(format!("{name}={value}: must be {} to {}", range.start(), range.end()));
             }
         }
+        if let Some(device) = self.devices_of_words().find(|&device| device >= self.hcas) {
+            return Err(format!("a word names device {device}, but hcas={}", self.hcas));
+        }
         check_dir(&self.dir)
     }
 }
 
 impl Config {
+    /// Devices that words name.
+    fn devices_of_words(&self) -> impl Iterator<Item = u32> + '_ {
+        let links = self.links.iter().map(|word| word.0);
+        let lacks = self.lacks.iter().map(|word| word.0);
+        let ends = self.device_fatal.iter().map(|word| word.0);
+        let slow = self.slow_hca.iter().map(|word| word.0);
+        let downs = self.port_down.iter().map(|word| word.device);
+        let events = self.events.iter().map(|word| word.device);
+        let all = links.chain(lacks).chain(ends).chain(slow).chain(downs).chain(events);
+        all.chain(self.without_ud.iter().copied().flatten())
+            .chain(self.of_ports.devices())
+    }
+
     /// The link layer of a device.
     pub fn link(&self, device: u32) -> Link {
         let own = self.links.iter().rfind(|word| word.0 == device);
@@ -500,8 +523,8 @@ fn ud_error(text: &str) -> Result<Option<(u64, u64)>, String> {
 }
 
 fn qp_event(text: &str) -> Result<Option<(u32, u64)>, String> {
-    let [name, nth] = fields(text)?;
-    Ok(Some((event_named(name)?, number(nth)?)))
+    let [name, number] = fields(text)?;
+    Ok(Some((event_named(name)?, nth(number)?)))
 }
 
 /// Calls that fail, and their errno.
@@ -530,7 +553,7 @@ fn failing_call(text: &str) -> Result<Failing, String> {
     };
     Ok(Failing {
         call,
-        first: number(first)?,
+        first: nth(first)?,
         count: number(count)?,
         errno: errno(name)?,
     })
@@ -608,12 +631,12 @@ fn operation_named(name: &str) -> Result<Operation, String> {
 }
 
 fn lost_completion(text: &str) -> Result<(Operation, u64), String> {
-    let [operation, nth] = fields(text)?;
-    Ok((operation_named(operation)?, number(nth)?))
+    let [operation, number] = fields(text)?;
+    Ok((operation_named(operation)?, nth(number)?))
 }
 
 fn cqe_error(text: &str) -> Result<CqeError, String> {
-    let [operation, nth, status] = fields(text)?;
+    let [operation, of_kind, status] = fields(text)?;
     let operation = operation_named(operation)?;
     let status = match number(status) {
         Ok(status) => status,
@@ -621,7 +644,7 @@ fn cqe_error(text: &str) -> Result<CqeError, String> {
     };
     Ok(CqeError {
         operation,
-        nth: number(nth)?,
+        nth: nth(of_kind)?,
         status,
     })
 }
@@ -665,6 +688,10 @@ mod tests {
             ("dir=/d rnr=101", "rnr=101: needs a number up to 100"),
             ("dir=/d port-down=0:0:1", "port-down=0:0:1: ports count from 1"),
             ("hcas=1", "dir=FOLDER is missing"),
+            ("dir=/d lost-update=0", "lost-update=0: needs a number from 1"),
+            ("dir=/d mtu=1:256", "a word names device 1, but hcas=1"),
+            ("dir=/d gid-gone=0", "gid-gone=0: needs DEVICE:VALUE"),
+            ("dir=/d hcas=2 lacks=2:srq", "a word names device 2, but hcas=2"),
         ] {
             assert_eq!(Config::parse(text).unwrap_err(), why);
         }

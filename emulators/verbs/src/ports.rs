@@ -65,6 +65,22 @@ emulator_common::words! {
 }
 
 impl Ports {
+    /// Devices that words name.
+    pub fn devices(&self) -> impl Iterator<Item = u32> + '_ {
+        let of_ports = [&self.need_global, &self.without_lid, &self.unreadable]
+            .into_iter()
+            .flatten();
+        let ports = of_ports.chain(self.partitions.iter().map(|word| &word.0));
+        let ports = ports
+            .chain(self.gids.iter().map(|gid| &gid.port))
+            .map(|port| port.device);
+        let devices = self.subnets.iter().map(|word| word.0);
+        let devices = devices
+            .chain(self.mtus.iter().map(|word| word.0))
+            .chain(self.fabrics.iter().map(|word| word.0));
+        ports.chain(devices).chain(self.unopened.iter().copied())
+    }
+
     /// The P_Key table of a port.
     pub fn partitions(&self, port: Port) -> &[u16] {
         let is_later = self.repartitioned.load(Relaxed) & bit(port) != 0;
