@@ -120,13 +120,19 @@ fn completions_in_error() {
     for (fault, why) in [
         (
             "send:9:rem_op",
-            "port 1: sending a message failed: remote operation error",
+            "port 1: sending a message failed: remote operation error (vendor error 0xb)",
         ),
-        ("write:3:rem_access", "port 1: a put failed: remote access error"),
-        ("read:3:rem_access", "port 1: a get failed: remote access error"),
+        (
+            "write:3:rem_access",
+            "port 1: a put failed: remote access error (vendor error 0xa)",
+        ),
+        (
+            "read:3:rem_access",
+            "port 1: a get failed: remote access error (vendor error 0xa)",
+        ),
         (
             "atomic:2:rem_inv_req",
-            "port 1: an atomic failed: remote invalid request error",
+            "port 1: an atomic failed: remote invalid request error (vendor error 0x9)",
         ),
     ] {
         expect("traffic", &format!("cqe-error={fault}"), "", &[why]);
