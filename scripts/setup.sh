@@ -179,7 +179,14 @@ install_tools() {
             echo "setup: without all crates of Cargo.lock the step lint fails" >&2
         install_crate cargo-mutants cargo-mutants "$CARGO_MUTANTS_VERSION" mutants
     fi
-    ! has rdma || "$root/scripts/rdma-vm/setup.sh"
+    if has rdma; then
+        "$root/scripts/rdma-vm/setup.sh"
+        # Debian's Python may lack pip.
+        _python=$BUILD/ruff/bin/python
+        [ -x "$_python" ] || _python=python3
+        "$_python" -B "$root/scripts/rdma-vm/libibverbs.py" "$BUILD/rdma-vm/libibverbs" ||
+            echo "setup: without this package of PyPI the step rdma skips a later libibverbs" >&2
+    fi
 }
 if [ -z "$missing" ]; then
     install_tools

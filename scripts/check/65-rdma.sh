@@ -36,14 +36,15 @@ conduit_tests() {
 
 # jobs CONDUIT PREFIX SOURCE...: C programs on libgasnet-CONDUIT-par of an installation, each as a
 # job of two ranks that reach each other by the network only, with a device each. They must succeed
-# without arguments; add a program to the lists below.
+# without arguments; add a program to the lists below. SETTINGS: of the environment in the machine.
+SETTINGS=
 jobs() {
     _conduit=$1 _prefix=$2
     shift 2
-    mkdir "$WORK/$_conduit"
+    _programs=$(mktemp -d "$WORK/jobs.XXXXXX")
     for _source; do
         # shellcheck disable=SC2046 # several options
-        "$CC" -o "$WORK/$_conduit/$(basename -- "$_source" .c)" -I"$ROOT/gasnet-compat-tests/common" "$_source" \
+        "$CC" -o "$_programs/$(basename -- "$_source" .c)" -I"$ROOT/gasnet-compat-tests/common" "$_source" \
             $(PKG_CONFIG_PATH=$_prefix/lib/pkgconfig pkg-config --cflags --libs "gasnet-$_conduit-par") || return
     done
     # shellcheck disable=SC2016 # for the shell in the machine
@@ -53,12 +54,12 @@ jobs() {
         for program in "$1"/*; do
             # An emulated machine on a busy host may be late.
             for _ in 1 2; do
-                timeout 120 "$2" -n 2 "$program" && continue 2
+                timeout 120 env $3 "$2" -n 2 "$program" && continue 2
                 echo "${program##*/}: exit status $?"
             done
             failed=1
         done
-        exit $failed' jobs "$WORK/$_conduit" "$_prefix/bin/gasnetrun_$_conduit"
+        exit $failed' jobs "$_programs" "$_prefix/bin/gasnetrun_$_conduit" "$SETTINGS"
 }
 
 # selftest PREFIX: the test of a site, between such ranks. Its report is lost with the machine.
@@ -87,6 +88,17 @@ if [ -e "$STAGE_RELEASE/lib/libgasnet-ibv-par.a" ]; then
         am/am_negotiated am/am_threads rma/rma_nonblocking rma/rma_ordering atomic/atomic_operations coll/reduce \
         vis/vis_random stress/mixer)
     attempt "rdma: gasnet_selftest over SoftRoCE" selftest "$STAGE_RELEASE"
+    later=$BUILD/rdma-vm/libibverbs
+    if [ -e "$later/libibverbs.so.1" ]; then
+        provider=$(find /usr/lib -name 'librxe-rdmav*.so' -print -quit)
+        SETTINGS="GASNET_IBV_LIBRARY=$later/libibverbs.so.1 LD_LIBRARY_PATH=$later RDMAV_DRIVERS=${provider%-*}"
+        # shellcheck disable=SC2046 # several programs
+        attempt "rdma: jobs over SoftRoCE by libibverbs of rdma-core 48" jobs ibv "$STAGE_RELEASE" \
+            $(sources am/am_payload am/am_long_pieces rma/rma_nonblocking atomic/atomic_operations)
+        SETTINGS=
+    else
+        skip "rdma: a later libibverbs: nixl-cu12 is not in $later (make setup-rdma fetches it from PyPI)"
+    fi
 else
     skip "rdma: jobs over SoftRoCE: the ibv conduit is not installed in $STAGE_RELEASE"
 fi
