@@ -339,6 +339,14 @@ impl Words for Config {
         if let Some(device) = self.devices_of_words().find(|&device| device >= self.hcas) {
             return Err(format!("a word names device {device}, but hcas={}", self.hcas));
         }
+        let events = self.events.iter().map(|event| event.port - 1);
+        let ports = self.port_down.iter().map(|word| word.port).chain(events);
+        if let Some(port) = ports
+            .chain(self.of_ports.ports().map(|port| port.port))
+            .find(|&port| port >= self.ports)
+        {
+            return Err(format!("a word names port {}, but ports={}", port + 1, self.ports));
+        }
         check_dir(&self.dir)
     }
 }
@@ -587,7 +595,10 @@ fn raised(text: &str) -> Result<Raised, String> {
     Ok(Raised {
         kind: event_named(fields[0])?,
         device: number(fields[1])?,
-        port: fields.get(3).map_or(Ok(1), |port| number(port))?,
+        port: fields
+            .get(3)
+            .map_or(Ok(1), |port| within(1, u32::MAX)(port))
+            .map_err(|_| "ports count from 1")?,
         after: ms(fields[2])?,
     })
 }
@@ -690,6 +701,11 @@ mod tests {
             ("hcas=1", "dir=FOLDER is missing"),
             ("dir=/d lost-update=0", "lost-update=0: needs a number from 1"),
             ("dir=/d mtu=1:256", "a word names device 1, but hcas=1"),
+            ("dir=/d port-down=0:2:1", "a word names port 2, but ports=1"),
+            (
+                "dir=/d event=port_err:0:1:0",
+                "event=port_err:0:1:0: ports count from 1",
+            ),
             ("dir=/d gid-gone=0", "gid-gone=0: needs DEVICE:VALUE"),
             ("dir=/d hcas=2 lacks=2:srq", "a word names device 2, but hcas=2"),
         ] {

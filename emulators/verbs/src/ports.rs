@@ -65,15 +65,22 @@ emulator_common::words! {
 }
 
 impl Ports {
+    /// Ports that words name.
+    pub fn ports(&self) -> impl Iterator<Item = Port> + '_ {
+        let lists = [
+            &self.need_global,
+            &self.without_lid,
+            &self.unreadable,
+            &self.lid_changes,
+        ];
+        let tables = self.partitions.iter().chain(&self.later_partitions);
+        let ports = lists.into_iter().flatten().chain(tables.map(|word| &word.0));
+        ports.chain(self.gids.iter().map(|gid| &gid.port)).copied()
+    }
+
     /// Devices that words name.
     pub fn devices(&self) -> impl Iterator<Item = u32> + '_ {
-        let of_ports = [&self.need_global, &self.without_lid, &self.unreadable]
-            .into_iter()
-            .flatten();
-        let ports = of_ports.chain(self.partitions.iter().map(|word| &word.0));
-        let ports = ports
-            .chain(self.gids.iter().map(|gid| &gid.port))
-            .map(|port| port.device);
+        let ports = self.ports().map(|port| port.device);
         let devices = self.subnets.iter().map(|word| word.0);
         let devices = devices
             .chain(self.mtus.iter().map(|word| word.0))
