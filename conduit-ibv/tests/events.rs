@@ -169,6 +169,7 @@ fn an_hca_that_is_unplugged() {
     let reasons = [
         "lost the network: emu0: local catastrophic error",
         "failed: Input/output error",
+        "cannot be posted: Input/output error",
     ];
     expect("losing", "unplug=0:2000", "", &reasons);
     expect("losing", "unplug=0:2000 destroy-fails", "", &reasons);

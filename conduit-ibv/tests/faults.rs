@@ -167,6 +167,7 @@ fn an_hca_fails() {
             "emu0: local catastrophic error",
             "failed: transport retry",
             "failed: Input/output error",
+            "cannot be posted: Input/output error",
         ],
     );
 }
