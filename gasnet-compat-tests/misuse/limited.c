@@ -71,7 +71,7 @@ static void alter(uintptr_t word, uintptr_t new_word) {
     if (maps) fclose(maps);
     fprintf(stderr, "rank %u altered %d words\n", (unsigned)me, altered);
 }
-/* The last rank does not poll until the message is altered. */
+/* The last rank does not poll until the message is altered: it has left the barrier before. */
 static void altered(void) {
     gex_Rank_t count;
     volatile char *go = own + 8;
@@ -81,9 +81,11 @@ static void altered(void) {
         abort();
     }
     if (!first()) {
+        *(volatile char *)(own + 16) = 1;
         while (!*go) usleep(1000);
         return;
     }
+    while (!gex_RMA_GetBlockingVal(tm, LAST, last + 16, 1, 0)) usleep(1000);
     send(last + 0x1238, 100, 0);
     alter((uintptr_t)last + 0x1238, (uintptr_t)hidden((uintptr_t)memory));
     gex_RMA_PutBlockingVal(tm, LAST, last + 8, 1, 1, 0);
