@@ -11,12 +11,7 @@ static const char *name_of(int error) {
     static const struct {
         int error;
         const char *name;
-    } names[] = {{0, "ok"},
-                 {EINVAL, "EINVAL"},
-                 {EFAULT, "EFAULT"},
-                 {ENOMEM, "ENOMEM"},
-                 {EIO, "EIO"},
-                 {EBUSY, "EBUSY"}};
+    } names[] = {{0, "ok"}, {EINVAL, "EINVAL"}, {EFAULT, "EFAULT"}, {ENOMEM, "ENOMEM"}, {EIO, "EIO"}, {EBUSY, "EBUSY"}};
     size_t i;
     for (i = 0; i < sizeof names / sizeof *names; i++)
         if (names[i].error == error) return names[i].name;
@@ -117,9 +112,7 @@ void fault_changes(void) {
 }
 
 // LIDs of both devices.
-void fault_lids(void) {
-    say("lids", "%d and %d", devices[0].port.lid, devices[1].port.lid);
-}
+void fault_lids(void) { say("lids", "%d and %d", devices[0].port.lid, devices[1].port.lid); }
 
 static void paged(const char *name, struct work work, bool is_remote) {
     int access = IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
