@@ -20,8 +20,9 @@ impl Net {
         if link.peers.states.is_stopped() {
             return 0;
         }
-        self.progress(ROUNDS);
-        let mut delivered = 0;
+        // Over transports without remote DMA that executes operations of peers, which no upcall
+        // shows: a thread that serves them should not sleep.
+        let mut delivered = usize::from(self.progress(ROUNDS));
         if !link.reaped.is_empty() {
             delivered += self.reap(upcalls);
         }
@@ -38,19 +39,16 @@ impl Net {
     }
 
     /// Lets UCX work, at most `rounds` times. Another thread that does the same is not waited for.
-    pub fn progress(&self, rounds: usize) {
+    /// Returns whether it did something.
+    pub fn progress(&self, rounds: usize) -> bool {
         let link = self.link();
         let Some(turn) = link.worker.try_turn() else {
-            return;
+            return false;
         };
         if !link.peers.to_flush.is_empty() {
             self.rma.flush(&turn);
         }
-        for _ in 0..rounds {
-            if !turn.progress() {
-                break;
-            }
-        }
+        (0..rounds).take_while(|_| turn.progress()).count() > 0
     }
 
     /// Reports operations that are complete. Returns the number of upcalls.
