@@ -139,7 +139,7 @@ mod plans {
         threads_do_not_sleep: "", "GASNET_WAITMODE=SPIN", "over_ugni";
         parts_of_puts_in_any_order: "relaxed reorder delay=100", "CONFORMANCE_WORDS=1",
             "packets::over_ugni words::over_ugni";
-        threads_linger_in_calls: "linger=300", "",
+        threads_stay_in_calls: "stay=300", "",
             "operations::over_ugni::many_at_once packets::over_ugni::many_threads";
         words_overtake: "reorder late delay=50", "CONFORMANCE_WORDS=1", "words::";
         words_are_late: "reorder late delay=2000", "CONFORMANCE_WORDS=1", "words::over_ugni";

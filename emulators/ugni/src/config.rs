@@ -56,7 +56,7 @@ emulator_common::words! {
         /// The NIC goes on using the pages that local memory had when it was registered.
         pub stale_pages: bool = false, "stale-pages" => yes;
         /// Microseconds that a thread stays in a call that programs make beside others.
-        pub linger_us: u64 = 0, "linger" => number;
+        pub stay_us: u64 = 0, "stay" => number;
         /// Microseconds until a channel is armed.
         pub slow_arm_us: u64 = 0, "slow-arm" => number;
         /// Percent of posts and of registrations that find no resources.

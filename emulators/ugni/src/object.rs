@@ -161,7 +161,7 @@ impl Nic {
     pub fn enter_if_strict(&self) -> Option<Inside> {
         self.process.config.check_all.then(|| {
             let inside = self.enter_domain();
-            pause(self.process.config.linger_us);
+            pause(self.process.config.stay_us);
             inside
         })
     }
