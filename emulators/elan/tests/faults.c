@@ -151,10 +151,17 @@ static void full_channel(void) {
     say("waits", "put: one more");
 }
 
+// Whether a message comes. A sender that waited may be without a processor for long.
+static int comes(gasnet_elan_queue_t *queue) {
+    int ms;
+    for (ms = 0; ms < 300 && !shim->queue_has(queue); ms++) pause_ms(1);
+    return ms < 300;
+}
+
 static void full_queue(void) {
     gasnet_elan_queue_t *queue = make_queue(3);
     uint8_t message[64];
-    int i, tries;
+    int i;
     if (me == 1) {
         for (i = 0; i < 3; i++) shim->queue_send(queue, 0, &i, sizeof i);
         shim->sync(elan);
@@ -163,12 +170,7 @@ static void full_queue(void) {
     }
     shim->sync(elan);
     pause_ms(20);
-    // A sender that waited may be without a processor for long.
-    for (i = tries = 0; i < 10 && tries < 1000; tries++) {
-        if (shim->queue_has(queue)) shim->queue_receive(queue, message), i++;
-        else pause_ms(1);
-        if (i == 4 && tries < 980) tries = 980;
-    }
+    for (i = 0; i < 10 && comes(queue); i++) shim->queue_receive(queue, message);
     say("waits", "messages of 4: %d", i);
 }
 
