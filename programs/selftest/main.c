@@ -253,7 +253,7 @@ int main(int argc, char **argv) {
     read_options(argc, argv);
     count = select_tests(selected);
     if (count == 0) wrong("no test; --list prints their names", NULL);
-    if (options.exit_code < 0) report_forget(); /* a job that does not start must not leave an old one */
+    if (options.exit_code < 0) report_forget(); /* a job that does not start leaves none */
     if (gex_Client_Init(&client, &ep, &tm, "GASNET_SELFTEST", &argc, &argv, 0) != GASNET_OK) return 1;
     me = gex_TM_QueryRank(tm);
     np = gex_TM_QuerySize(tm);

@@ -139,6 +139,11 @@ static void json(FILE *out, int complete) {
     fprintf(out, "\n  ]\n}\n");
 }
 
+static const char *name_of(const char *suffix, char *name, size_t size) {
+    snprintf(name, size, "%s%s", options.report, suffix);
+    return name;
+}
+
 /* Writes a file beside its name, and renames it. */
 static FILE *begin_file(const char *suffix, char *name, size_t size) {
     FILE *file;
@@ -153,7 +158,7 @@ static FILE *begin_file(const char *suffix, char *name, size_t size) {
 static int end_file(FILE *file, const char *name, const char *suffix) {
     char final[1000];
     int bad = ferror(file);
-    snprintf(final, sizeof final, "%s%s", options.report, suffix);
+    name_of(suffix, final, sizeof final);
     bad |= fclose(file) != 0;
     if (!bad && rename(name, final) == 0) return 1;
     fprintf(stderr, "gasnet_selftest: cannot write %s\n", final);
@@ -221,13 +226,9 @@ void report_begin(const struct test *test) {
 }
 
 void report_forget(void) {
-    static const char *const kinds[] = {"txt", "json"};
-    size_t i;
-    for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        char name[4096];
-        int used = snprintf(name, sizeof name, "%s.%s", options.report, kinds[i]);
-        if (used > 0 && (size_t)used < sizeof name) remove(name);
-    }
+    char name[1000];
+    remove(name_of(".txt", name, sizeof name));
+    remove(name_of(".json", name, sizeof name));
 }
 
 void report_result(int result, uint64_t cases, uint64_t failed, int is_short, double seconds) {

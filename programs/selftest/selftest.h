@@ -138,7 +138,7 @@ void note(const char *text); /* a reason of this rank to fail or to skip the tes
 void report_setup(const struct test **tests, size_t count);
 void report_started(void); /* all ranks are there */
 void report_begin(const struct test *test);
-void report_forget(void);
+void report_forget(void); /* removes the report of an earlier job */
 void report_result(int result, uint64_t cases, uint64_t failures, int is_short, double seconds);
 int report_end(int complete); /* the exit code */
 void report_late(void);
