@@ -334,9 +334,10 @@ pub trait Network: Send + Sync {
     /// established yet.
     fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy>;
 
-    /// Delivers a bounded number of packets and completions, and returns their number. Called
-    /// recursively, from [`Upcalls::packet`], only with [`PollScope::Replies`]. Both scopes deliver
-    /// completions, accept connections and advance earlier sends.
+    /// Delivers a bounded number of packets and completions. Returns their number, or more if it
+    /// did something else after which a waiting thread should not sleep yet: it served a peer.
+    /// Called recursively, from [`Upcalls::packet`], only with [`PollScope::Replies`]. Both scopes
+    /// deliver completions, accept connections and advance earlier sends.
     fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize;
 
     /// Closes the network. Called once, by the thread that ends the job, while other threads may be

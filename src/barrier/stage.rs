@@ -270,7 +270,7 @@ mod tests {
             job.states[to].words[at] = word;
         }
 
-        /// What may happen next.
+        /// The jobs that may follow.
         fn successors(&self, job: &Job) -> Vec<Job> {
             let mut all = Vec::new();
             let mut try_out = |change: &dyn Fn(&mut Job)| {
