@@ -69,28 +69,25 @@ impl Net {
             let Some(arrival) = lock(&self.arrivals).next(scope) else {
                 return delivered;
             };
+            let is_event = !matches!(arrival, Arrival::Packet(..));
             match arrival {
-                Arrival::Lost(peer, why) => {
-                    upcalls.peer_lost(peer, &why);
-                    lock(&self.arrivals).delivers_event = false;
-                }
+                Arrival::Lost(peer, why) => upcalls.peer_lost(peer, &why),
                 Arrival::Done { cookie, part, ends } => {
                     if ends {
                         lock(&self.queue).ended();
                     }
                     upcalls.done(cookie, part);
-                    lock(&self.arrivals).delivers_event = false;
                 }
                 Arrival::Word => {}
-                Arrival::Round(words) => {
-                    upcalls.barrier(words);
-                    lock(&self.arrivals).delivers_event = false;
-                }
+                Arrival::Round(words) => upcalls.barrier(words),
                 Arrival::Packet(source, class, mut packet) => {
                     replies::deliver(upcalls, (source, class), packet.bytes());
                     lock(&self.queue).delivered(source, class);
                     self.ring();
                 }
+            }
+            if is_event {
+                lock(&self.arrivals).delivers_event = false;
             }
         }
         DELIVERED

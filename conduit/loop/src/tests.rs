@@ -106,6 +106,21 @@ fn sources_are_read_late() {
 }
 
 #[test]
+fn operations_complete_after_a_word() {
+    let network = alone(false);
+    let words = network.abilities().words.unwrap();
+    let mut memory = vec![3; 8];
+    let (_, target) = exposed(&*network, &mut memory);
+    let mut log = Log::default();
+    assert_eq!(words.write(ME, 5, 9), Ok(true));
+    poll_until(&*network, &mut log, |_| words.own()[5].load(SeqCst) == 9);
+    let mut back = [0; 8];
+    get(&*network, target, &mut back, Cookie::new(1)).unwrap();
+    poll_until(&*network, &mut log, |log| !log.done.is_empty());
+    assert_eq!(back, [3; 8]);
+}
+
+#[test]
 fn a_packet_follows_its_data() {
     const BYTES: usize = 100_000;
     let network = alone(false);
