@@ -29,7 +29,7 @@ static void exchange(gex_TM_t tm_used, place *whose, char *data, place *remote, 
     gex_Rank_t right = (me + 1) % np, left = (me + np - 1) % np;
     char *there = remote->theirs[right];
     gex_Memvec_t far[2], near[1];
-    size_t bytes = BYTES, medium = 5000;
+    size_t bytes = BYTES, medium = gex_AM_LUBRequestMedium() < 5000 ? gex_AM_LUBRequestMedium() : 5000;
     uint64_t seed = 1000;
     target = remote;
     place_fill(whose, data, bytes, seed + me);
