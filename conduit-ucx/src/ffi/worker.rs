@@ -2,6 +2,7 @@
 
 use super::bindings as abi;
 use super::{Functions, Status};
+use gasnet_sys::float::{self, Kept};
 use gasnet_sys::maybe_locked::{MaybeLocked, MaybeLockedGuard, Sharing};
 use std::ffi::{c_int, c_void, CStr};
 use std::ptr;
@@ -158,8 +159,13 @@ impl Drop for Worker {
     }
 }
 
-/// The right to make calls for a worker.
-pub struct Turn<'a>(&'a Worker, #[allow(dead_code)] MaybeLockedGuard<'a, ()>);
+/// The right to make calls for a worker. UCX divides by zero when it rates transports, at a first
+/// contact or a first message: clients with traps must not see that.
+pub struct Turn<'a>(
+    &'a Worker,
+    #[allow(dead_code)] MaybeLockedGuard<'a, ()>,
+    #[allow(dead_code)] Kept,
+);
 
 /// The handler of a message id.
 struct Handler<E> {
@@ -275,13 +281,13 @@ impl Worker {
     /// The right to make calls, when no other thread has it.
     #[inline]
     pub fn turn(&self) -> Turn<'_> {
-        Turn(self, self.context.calls.lock())
+        Turn(self, self.context.calls.lock(), float::keep())
     }
 
     /// The same if no other thread has it now.
     #[inline]
     pub fn try_turn(&self) -> Option<Turn<'_>> {
-        Some(Turn(self, self.context.calls.try_lock()?))
+        Some(Turn(self, self.context.calls.try_lock()?, float::keep()))
     }
 }
 
