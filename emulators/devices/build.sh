@@ -1,6 +1,7 @@
 #!/bin/sh
-# build.sh FOLDER: builds the stand-ins for the device libraries and libnuma into FOLDER, those under
-# the names of the vendors' libraries: UCX and others need the real libnuma. CC: the compiler.
+# build.sh FOLDER: builds the stand-ins for the device libraries into FOLDER, under the names of the
+# vendors' libraries, and that for libnuma, under a name of its own: UCX needs the real one. CC: the
+# compiler.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 mkdir -p "$1"
