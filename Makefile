@@ -38,7 +38,9 @@
 #   make emulators        build the emulated networks that scripts/with-emulator runs commands on
 #   make bench            times of this library, and in turns of another one installed in
 #     PEER_PREFIX=/opt/other CONDUIT=smp RANKS=2 RUNS=5 FIFO= PERF="options tests"
-#                         PEER_PREFIX (docs/performance.md)
+#     TABLE=1 CONDUIT="smp udp" PEER_RUN="gasnetrun_%c -n %n"
+#                         PEER_PREFIX; TABLE=1: the usual tests of several conduits side by side;
+#                         COUNT=1: their instructions (docs/performance.md)
 #   make dist             a release, build/GASNet-VERSION.tar.gz, that builds offline
 #   make fuzz [ROUNDS=5000000] [SEED=1] [MINUTES=10] [TARGETS="a b"]
 #                         malformed input in greater numbers than in make check (docs/testing.md)
@@ -220,7 +222,7 @@ emulators:
 
 bench:
 	@PEER_PREFIX='$(PEER_PREFIX)' RANKS='$(RANKS)' RUNS='$(RUNS)' FIFO='$(FIFO)' PERF='$(PERF)' \
-	  CONDUIT='$(CONDUIT)' scripts/bench.sh
+	  CONDUIT='$(CONDUIT)' TABLE='$(TABLE)' COUNT='$(COUNT)' PEER_RUN='$(PEER_RUN)' scripts/bench.sh
 
 lint:
 	@scripts/lint.sh

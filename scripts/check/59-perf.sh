@@ -50,6 +50,22 @@ attempt "perf: JSON on standard output" \
 attempt "perf: compare.py" \
     sh -c "python3 -B '$ROOT/programs/benches/compare.py' --runs 2 one='$program' other='$program' -- $quick put,barrier-team >'$WORK/table' &&
     grep -Eq '^[|] put [|] 64 ([|] [0-9.e-]+ ){5}[|]$' '$WORK/table'"
+attempt "perf: compare.py by size" \
+    sh -c "python3 -B '$ROOT/programs/benches/compare.py' --by-size --sizes 8:8,4k:4k --runs 1 \
+    one='$program' other='$program' -- -b 1 -d 1 put,barrier-team >'$WORK/table' &&
+    grep -Eq '^[|] put ([|] [0-9.e-]+; [0-9.]+ ){2}[|]$' '$WORK/table' &&
+    grep -Eq '^[|] barrier-team [|] [0-9.e-]+; [0-9.]+ [|]  [|]$' '$WORK/table'"
+# shellcheck disable=SC2046 # flags are words
+attempt "perf: compile count.c" "$CC" -O2 -Wall -Wextra -Werror -o "$WORK/count" "$ROOT/programs/benches/count.c" \
+    $(PKG_CONFIG_PATH=$STAGE_RELEASE/lib/pkgconfig pkg-config --cflags --libs gasnet-smp-par)
+if [ "$SCOPE" = all ] && command -v valgrind >/dev/null; then
+    attempt "perf: count.py" \
+        sh -c "python3 -B '$ROOT/programs/benches/count.py' --count 20 one='%s $WORK/count' put short >'$WORK/table' &&
+        grep -Eq '^[|] put [|] [1-9][0-9,]* [(]0[)] [|]$' '$WORK/table' &&
+        grep -Eq '^[|] short [|] [0-9,]+ [(][0-9]+[)]; [0-9,]+ [(][0-9]+[)] [|]$' '$WORK/table'"
+else
+    skip "perf: count.py: runs in make check-all, with valgrind"
+fi
 attempt "perf: --start" \
     sh -c "'$program' --start 1,3 -b 2 --json '$WORK/s.json' && '$program' --start 2 -b 1 --launcher '$run -n %d' &&
     python3 -c \"import json; r = json.load(open('$WORK/s.json'))['results']; assert len(r) == 12 and all(x.get('us', x.get('kib', 0)) > 0 for x in r)\""
