@@ -234,10 +234,11 @@ pub fn resolve<T: Number>(domain: &Domain, request: &Request<T>) -> Option<Remot
     let request = &absolute(rt, own, peer, request);
     // The network's atomics reach segments only. Memory of this process outside them is no other
     // rank's target, so there those of the CPU are alone.
-    let is_private = || {
-        let segment = rt.segment_of(peer);
-        rt.is_own_memory(peer) && !segment.is_some_and(|s| s.contains(request.target, size_of::<T>()))
+    let in_segment = || {
+        rt.segment_of(peer)
+            .is_some_and(|s| s.contains(request.target, size_of::<T>()))
     };
+    let is_private = || rt.is_own_memory(peer) && !in_segment();
     if (!domain.offloaded || is_private()) && perform(rt, peer, request) {
         return None;
     }
@@ -286,16 +287,8 @@ pub struct RemoteOperation {
 
 /// Starts what [`resolve`] left. It is counted in `op`.
 pub fn start(domain: &Domain, operation: &RemoteOperation, op: &'static Op) -> Result<(), Busy> {
-    let RemoteOperation { peer, call, flags } = *operation;
+    let RemoteOperation { peer, ref call, flags } = *operation;
     let rt = runtime::get();
-    let bytes = codes::bytes(call.dt);
-    let segment = match rt.segment_of(peer) {
-        Some(segment) if segment.contains(call.target, bytes) => segment,
-        _ => rt.outside_segment(peer, call.target, bytes),
-    };
-    if segment.on_device {
-        on_device(rt, peer);
-    }
     if flags.has(Flags::AD_REL) {
         // SYNC POINT ad: earlier writes are visible before the request is. The other end is the
         // completion of the operation (`event`, op-complete), which acquires with or without
@@ -304,19 +297,35 @@ pub fn start(domain: &Domain, operation: &RemoteOperation, op: &'static Op) -> R
     }
     let immediate = flags.has(Flags::IMMEDIATE);
     let abilities = &rt.abilities;
-    match abilities.atomics.zip(abilities.segments).filter(|_| domain.offloaded) {
-        None => packets::start(peer, &call, op, immediate),
-        Some((atomics, segments)) => match rt.remote_segment(segments, peer) {
-            Some(segment) => {
-                let target = RemoteMemory {
-                    peer: peer.rank,
-                    segment,
-                    address: call.target,
-                };
-                by_network(atomics, target, &call, op, immediate)
-            }
-            None => rt.outside_segment(peer, call.target, bytes),
-        },
+    let Some((atomics, segments)) = abilities.atomics.zip(abilities.segments).filter(|_| domain.offloaded) else {
+        check_target(rt, peer, call);
+        return packets::start(peer, call, op, immediate);
+    };
+    let far = rt.far_segment(segments, peer, call.target, codes::bytes(call.dt));
+    let segment = far.or_else(|| {
+        check_target(rt, peer, call);
+        rt.remote_segment(segments, peer)
+    });
+    let Some(segment) = segment else {
+        rt.outside_segment(peer, call.target, codes::bytes(call.dt));
+    };
+    let target = RemoteMemory {
+        peer: peer.rank,
+        segment,
+        address: call.target,
+    };
+    by_network(atomics, target, call, op, immediate)
+}
+
+/// Fatal if the target is not in a segment of `peer` that is host memory.
+fn check_target(rt: &Runtime, peer: Location, call: &Call) {
+    let bytes = codes::bytes(call.dt);
+    let segment = match rt.segment_of(peer) {
+        Some(segment) if segment.contains(call.target, bytes) => segment,
+        _ => rt.outside_segment(peer, call.target, bytes),
+    };
+    if segment.on_device {
+        on_device(rt, peer);
     }
 }
 

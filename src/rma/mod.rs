@@ -14,7 +14,7 @@ use crate::mk::{self, MemRef};
 use crate::runtime::{self, Runtime};
 use crate::segment::reach::Reach;
 use crate::types::Location;
-use gasnet_conduit::Busy;
+use gasnet_conduit::{Busy, RemoteSegment};
 use native::Native;
 
 /// A put or a get.
@@ -73,8 +73,18 @@ impl Access {
         }
     }
 
-    /// The way to the remote side, which the local side can take.
+    /// The way over the network between memory of the host and an attached segment elsewhere, which
+    /// most operations that get here take.
     #[inline(always)]
+    fn far<'a>(&self, rt: &'a Runtime) -> Option<(Native<'a>, RemoteSegment)> {
+        if self.device.is_some() {
+            return None;
+        }
+        let (rma, segment) = rt.reach_far(self.peer, self.remote, self.bytes)?;
+        Some((Native { rt, rma }, segment))
+    }
+
+    /// The way to the remote side, which the local side can take.
     fn reach<'a>(&self, rt: &'a Runtime) -> Reach<'a> {
         rt.reach_from(self.here(), self.peer, self.remote, self.bytes)
     }
@@ -86,6 +96,14 @@ pub fn put(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) ->
     if access.bytes == 0 {
         return Ok(Started::Complete);
     }
+    if let Some((native, segment)) = access.far(runtime::get()) {
+        return native::put(native, access, segment, op(), manner);
+    }
+    put_otherwise(access, op, manner)
+}
+
+#[inline(never)]
+fn put_otherwise(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) -> Result<Started, Busy> {
     let rt = runtime::get();
     match access.reach(rt) {
         Reach::Here(there) => {
@@ -111,6 +129,14 @@ pub fn get(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) ->
     if access.bytes == 0 {
         return Ok(Started::Complete);
     }
+    if let Some((native, segment)) = access.far(runtime::get()) {
+        return native::get(native, access, segment, op(), manner);
+    }
+    get_otherwise(access, op, manner)
+}
+
+#[inline(never)]
+fn get_otherwise(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) -> Result<Started, Busy> {
     let rt = runtime::get();
     match access.reach(rt) {
         Reach::Here(there) => {

@@ -108,13 +108,19 @@ impl Directory {
 
     /// The conduit's number for the segment of `rank`, which it learns now if need be. None if it
     /// is not registered.
-    #[inline]
+    #[inline(always)]
     pub fn remote_segment(&self, segments: &dyn Segments, rank: JobRank) -> Option<RemoteSegment> {
         let learned = &self.learned.as_ref()?[rank.index()];
-        Some(learned.get_or(|| {
+        Some(learned.get().unwrap_or_else(|| self.learn(learned, segments, rank)))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn learn(&self, learned: &Learned, segments: &dyn Segments, rank: JobRank) -> RemoteSegment {
+        learned.get_or(|| {
             let (base, bytes) = self.table.bounds(rank.index()).unwrap_or_default();
             let memory = SegmentMemory::host(base, bytes);
             thread::in_conduit(|| segments.learn(rank, &memory, &self.table.key(rank.index())))
-        }))
+        })
     }
 }

@@ -8,7 +8,7 @@ use crate::segment::configuration::is_everything;
 use crate::shm::kernel_copy::Neighbour;
 use crate::thread::{self, Serving};
 use crate::types::{EpIndex, Location, ANYWHERE};
-use gasnet_conduit::{JobRank, LocalSegment, RemoteSegment, Rma};
+use gasnet_conduit::{JobRank, LocalSegment, RemoteSegment, Rma, Segments};
 use gasnet_sys::mem;
 
 /// An access method for memory of an endpoint.
@@ -36,10 +36,8 @@ impl Runtime {
     /// outside, or no segment is known.
     #[inline(always)]
     pub fn reach(&self, place: Location, address: usize, bytes: usize) -> Reach<'_> {
-        if endpoint::is_attached(place.ep) && !self.is_neighbour(place.rank) {
-            return self
-                .reach_attached(place.rank, address, bytes)
-                .unwrap_or_else(|| self.reach_elsewhere(place, address, bytes));
+        if let Some((rma, segment)) = self.reach_far(place, address, bytes) {
+            return Reach::Network(rma, segment);
         }
         match self.mapped_address(place, address, bytes) {
             Some(here) => Reach::Here(MemRef::host(here)),
@@ -47,15 +45,35 @@ impl Runtime {
         }
     }
 
-    /// The conduit's way to the attached segment of a process that is no neighbour.
-    #[inline]
-    fn reach_attached(&self, rank: JobRank, address: usize, bytes: usize) -> Option<Reach<'_>> {
-        let abilities = &self.abilities;
-        let (rma, segments) = abilities.rma.zip(abilities.segments)?;
+    /// The conduit's way to a range of the attached segment of a process that is no neighbour: that
+    /// of most operations on a network. None: there is another way, or none.
+    #[inline(always)]
+    pub fn reach_far(
+        &self,
+        place: Location,
+        address: usize,
+        bytes: usize,
+    ) -> Option<(&'static dyn Rma, RemoteSegment)> {
+        let (rma, segments) = self.abilities.rma.zip(self.abilities.segments)?;
+        Some((rma, self.far_segment(segments, place, address, bytes)?))
+    }
+
+    /// The conduit's number for the attached segment of a process that is no neighbour, if the
+    /// range lies in it.
+    #[inline(always)]
+    pub fn far_segment(
+        &self,
+        segments: &dyn Segments,
+        place: Location,
+        address: usize,
+        bytes: usize,
+    ) -> Option<RemoteSegment> {
+        if !endpoint::is_attached(place.ep) || self.is_neighbour(place.rank) {
+            return None;
+        }
         let directory = self.directory.get()?;
-        let inside = directory.elsewhere(rank)?.contains(address, bytes);
-        let segment = directory.remote_segment(segments, rank).filter(|_| inside)?;
-        Some(Reach::Network(rma, segment))
+        let inside = directory.elsewhere(place.rank)?.contains(address, bytes);
+        directory.remote_segment(segments, place.rank).filter(|_| inside)
     }
 
     fn reach_elsewhere(&self, place: Location, address: usize, bytes: usize) -> Reach<'_> {
