@@ -18,7 +18,9 @@
 #                         values where GASNET_SSH_CMD and so on, MPIRUN_CMD and PMIRUN_CMD are not
 #                         set
 #   make install PREFIX=/opt/gasnet [DESTDIR=] [same variables]
-#                         and install them (LIBDIR_SO=1: .so links in lib/ itself)
+#                         and install them (LIBDIR_SO=1: .so links in lib/ itself). After `make`,
+#                         `sudo make install` with the same variables needs no Cargo. A universal
+#                         library in the prefix that has more conduits stays
 #   make uninstall PREFIX=/opt/gasnet [DESTDIR=]
 #   make setup            install the Debian packages that make check needs and that are missing
 #                         (needs root or sudo; does nothing when all are installed)
@@ -170,6 +172,7 @@ seq parsync par:
 	  $(MAKE) --no-print-directory MODES=$@ UNIVERSAL=0 all
 endif
 
+install: export INSTALLING := 1
 install: all $(fragments)
 	@scripts/install/install.sh
 	@echo "  installed in $(DESTDIR)$(PREFIX)"

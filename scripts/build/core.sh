@@ -9,6 +9,31 @@
 
 what=$1
 cd "$ROOT"
+any=
+[ "${UNIVERSAL:-}" != 1 ] || any=any
+# shellcheck disable=SC2086 # words
+case $what in
+launcher) results='gasnetrun gasnet_info gasnet_trace' ;;
+tools) results=tools.a ;;
+*) results=$(printf '%s.a ' $CONDUITS $any) ;;
+esac
+
+# `sudo make install` has another path and home: without Cargo, or with one that lacks the crates
+# and leaves files of root behind. It installs what the user has built (INSTALLING: as a part of
+# `make install`).
+missing=
+for result in $results; do [ -f "$CORE/core/$result" ] || missing="$missing $result"; done
+have_cargo=1
+command -v cargo >/dev/null || have_cargo=
+if [ -n "${INSTALLING:-}" ] && [ -z "$missing" ] && { [ -n "${SUDO_UID:-}" ] || [ -z "$have_cargo" ]; }; then
+    echo "  core of $what: as built before; Cargo is not run"
+    exit 0
+fi
+if [ -z "$have_cargo" ]; then
+    echo "cargo is not on the path. Run make as the user who has Rust, with the same variables; then make install, as" \
+        "root, needs no Cargo${missing:+ (missing in $CORE/core:$missing)}" >&2
+    exit 1
+fi
 
 # The objects must not contain the path of the sources or of the user's home.
 cargo_home=${CARGO_HOME:-${HOME:-}/.cargo}
@@ -50,9 +75,7 @@ if [ "$what" = tools ]; then
     exit 0
 fi
 for conduit in $CONDUITS; do set -- "$@" -p gasnet-libraries --example "$conduit"; done
-any=
-if [ "$UNIVERSAL" = 1 ]; then
-    any=any
+if [ -n "$any" ]; then
     set -- "$@" -p gasnet-conduit-any --example any
     for conduit in $CONDUITS; do set -- "$@" --features "gasnet-conduit-any/gasnet-conduit-$conduit"; done
 fi

@@ -284,6 +284,39 @@ if attempt "install: DESTDIR" quiet_make install DESTDIR="$WORK/dest" PREFIX=/op
     (cd "$WORK/dest" && find . | sort) >"$WORK/after"
     attempt "install: uninstall leaves nothing" diff "$WORK/before" "$WORK/after"
 fi
+# Fewer conduits than those of a universal library that is installed: it stays. With all of them it
+# is replaced.
+install_into() {
+    env DESTDIR= PREFIX="$1" MODES="seq parsync par" UNIVERSAL=1 CONDUITS="$2" "$ROOT/scripts/install/install.sh"
+}
+cp -R "$STAGE_RELEASE" "$WORK/more"
+has_all=$(head -n 1 "$WORK/more/include/gasnet.mak")
+rm "$WORK/more/lib/libgasnet-smp-par.a" "$WORK/more/lib/libgasnet.a"
+if install_into "$WORK/more" smp >"$WORK/messages" 2>&1 && grep -q 'kept: the universal library' "$WORK/messages" &&
+    [ "$(head -n 1 "$WORK/more/include/gasnet.mak")" = "$has_all" ] && [ -f "$WORK/more/lib/libgasnet-smp-par.a" ] &&
+    [ ! -e "$WORK/more/lib/libgasnet.a" ]; then
+    pass "install: a universal library with more conduits stays"
+else
+    fail "install: a universal library with more conduits is replaced: $(tail -n 3 "$WORK/messages" | tr '\n' ' ')"
+fi
+conduits=$(conduits_of release)
+if install_into "$WORK/more" "$conduits" >"$WORK/messages" 2>&1 && ! grep -q kept: "$WORK/messages" &&
+    [ -e "$WORK/more/lib/libgasnet.a" ]; then
+    pass "install: with the same conduits it is replaced"
+else
+    fail "install: with the same conduits it stays: $(tail -n 3 "$WORK/messages" | tr '\n' ' ')"
+fi
+# As root after a user's build.
+mkdir "$WORK/without"
+for tool in cargo rustc; do
+    printf '#!/bin/sh\necho "$0 $*" >>"%s/called"\nexit 1\n' "$WORK" >"$WORK/without/$tool"
+    chmod 755 "$WORK/without/$tool"
+done
+attempt "install: under sudo" env PATH="$WORK/without:$PATH" SUDO_UID=1000 make -s -C "$ROOT" install \
+    DESTDIR= PREFIX="$WORK/rooted" CONDUITS=smp UNIVERSAL=0 MODES="seq parsync par" DEBUG=0
+if [ -e "$WORK/called" ]; then fail "install: under sudo: calls $(head -n 1 "$WORK/called")"; else
+    pass "install: under sudo without Cargo"
+fi
 # Legion installs into its build tree, where include and lib are links to what is installed.
 mkdir "$WORK/tree"
 ln -s "$BUILD/release/include" "$WORK/tree/include"

@@ -22,6 +22,19 @@ if [ "$to" -ef "$ROOT" ]; then
     echo "PREFIX is the source tree, $ROOT: choose another folder (a build tree that configure made elsewhere will do)" >&2
     exit 1
 fi
+# A universal library that is there and has conduits that this one lacks stays.
+there=
+fragment=$to/include/gasnet.mak
+[ ! -f "$fragment" ] || there=$(sed -n '1s/.* (\(.*\): chosen at start.*/\1/p' "$fragment")
+lost=
+for conduit in $there; do case " $CONDUITS " in *" $conduit "*) ;; *) lost="$lost${lost:+ }$conduit" ;; esac; done
+if [ "$UNIVERSAL" = 1 ] && [ -n "$lost" ]; then
+    UNIVERSAL=0
+    # shellcheck disable=SC2086 # words
+    all=$(printf '%s\n' $there $CONDUITS | sort -u | tr '\n' ' ')
+    echo "  kept: the universal library in $to has $there. This one has $CONDUITS, so programs would lose $lost." \
+        "make install CONDUITS=\"${all% }\" installs one with all of them; make uninstall first removes the old one"
+fi
 manifest=share/gasnet/manifest
 notes=$B/manifest.$$
 : >"$notes"
