@@ -202,7 +202,7 @@ def test_another_interface_than_is_asked_for(bed, manager, asked, name):
 @pytest.mark.hosts("managers", quick=True)
 def test_srun_without_an_interface(bed):
     words = ["srun", "-n", "3", "-N", "3", "--mpi=none", bed.program.path]
-    bed.run(words, code=1, says=["srun has started 3 tasks, but offers them no PMI"], ranks=0, manager=True)
+    bed.run(words, code=1, says=["srun has started 3 processes"], ranks=0, manager=True)
     bed.run(words, env={"GASNET_PSHM_NODES": "1"}, says=["^rank 0 of 1 .*"], ranks=0, manager=True)
 
 

@@ -142,7 +142,7 @@ fn start(
                 pmi::LOOKED_FOR
             ));
         }
-        if let Some(message) = lonely_task(&environment).filter(|_| count.is_none() && ranks == 1) {
+        if let Some(message) = pmi::lonely_process(&environment).filter(|_| count.is_none() && ranks == 1) {
             return refuse(message);
         }
     }
@@ -206,21 +206,6 @@ fn connect_manager(config: &Config, library: &Library<'_>) -> Result<bool, JobEr
     Ok(true)
 }
 
-/// The error of a task of a Slurm step that has several tasks and offers no PMI. Each would be a
-/// job of one rank, which is rarely meant. Only the first task has a message.
-fn lonely_task(environment: impl Fn(&str) -> Option<OsString>) -> Option<String> {
-    let number = |name: &str| environment(name)?.to_str()?.parse::<u32>().ok();
-    let tasks = number("SLURM_STEP_NUM_TASKS").filter(|&tasks| tasks > 1)?;
-    environment("SLURM_STEP_ID")?;
-    if number("SLURM_PROCID")? != 0 {
-        return Some(String::new());
-    }
-    Some(format!(
-        "srun has started {tasks} tasks, but offers them no PMI, so each would be a job of one rank. `srun \
-         --mpi=pmi2` or `--mpi=pmix` makes them one job; GASNET_PSHM_NODES=1 makes each task a job"
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,6 +253,7 @@ mod tests {
         let (none, passed, unpassed) = (&None, &Some(passed), &Some(unpassed));
         let recorded = "GASNET_PSHM_NODES=+4 _GASNET_LAUNCHER=;GASNET_PSHM_NODES";
         let task = "SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=3 SLURM_PROCID=0";
+        let pals = "PALS_RANKID=0 PMI_SIZE=4";
         for (settings, count, expected) in [
             ("", none, "Fork 1"),
             ("GASNET_SPAWNER=ssh", none, "Ssh 1"),
@@ -287,12 +273,15 @@ mod tests {
             ("GASNET_SPAWNFN=G", none, "GASNET_SPAWNFN=G"),
             ("GASNET_SPAWNER=pmi", none, "PMI_FD"),
             // Tasks of Slurm without PMI. Only the first has a message.
-            (task, none, "srun has started 3 tasks"),
+            (task, none, "srun has started 3 processes"),
             (task, passed, "Fork 3"),
             (&task.replace("PROCID=0", "PROCID=1"), none, ""),
             (&task.replace("TASKS=3", "TASKS=1"), none, "Fork 1"),
             (&task.replace("TASKS=3", "TASKS=x"), none, "Fork 1"),
             (&task.replace("STEP_ID", "NO_STEP_ID"), none, "Fork 1"),
+            (pals, none, "mpiexec of PALS has started 4 processes"),
+            (&format!("{pals} GASNET_PSHM_NODES=1"), none, "Fork 1"),
+            (&format!("{pals} GASNET_SPAWNER=fork"), none, "Fork 1"),
         ] {
             let pairs: Vec<_> = settings.split(' ').filter_map(|s| s.split_once('=')).collect();
             match read(&pairs, &["net"], count.clone()) {

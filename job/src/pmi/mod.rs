@@ -14,6 +14,7 @@ pub(crate) mod by_exchange;
 pub(crate) mod current;
 pub(crate) mod daemon;
 mod detect;
+mod lonely;
 pub(crate) mod message;
 mod pmix;
 pub(crate) mod stream;
@@ -29,6 +30,7 @@ use super::spawn::Contact;
 use super::JobError;
 
 pub use detect::{detect, DetectedManager, ManagerAddress, WireStart, LOOKED_FOR};
+pub use lonely::lonely_process;
 
 /// Most characters of a value. Every known manager accepts 1,000 characters for a whole message.
 pub const VALUE_MAX: usize = 600;
