@@ -1,10 +1,10 @@
 //! The record of variables that the launcher has set, and for whom: `_GASNET_LAUNCHER`.
 //!
-//! The variables that choose a spawner and a number of ranks are for the ranks that the launcher
-//! starts, perhaps through scripts and shells. They are not for programs that these ranks start,
-//! nor for a process manager or a launcher that a script runs: of nested launchers the innermost
-//! counts. So the launcher records them, with the marks of the process manager that has started
-//! itself. A process with other marks was started by a process manager inside the launcher.
+//! The variables that choose a spawner, a number of ranks and a conduit are for the ranks that the
+//! launcher starts, perhaps through scripts and shells. They are not for programs that these ranks
+//! start, nor for a process manager or a launcher that a script runs: of nested launchers the
+//! innermost counts. So the launcher records them, with the marks of the process manager that has
+//! started itself. A process with other marks was started by a process manager inside the launcher.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -15,6 +15,7 @@ use std::fs;
 
 use super::options::RANKS;
 use super::pmi::daemon;
+use gasnet_conduit::config::CONDUIT;
 
 /// The variable: hashes of marks, or [`ANY_MANAGER`], then assignments.
 pub const RECORD: &str = "_GASNET_LAUNCHER";
@@ -110,7 +111,8 @@ pub(super) fn discard_inside() {
 /// They get the number of ranks unless a process manager starts them.
 pub(super) fn consume() {
     if let Some(record) = take() {
-        record.discard(&[RANKS]);
+        // Hosts take the conduit from the first one.
+        record.discard(&[RANKS, CONDUIT.variable.name]);
     }
     if let Some(ranks) = env::var(RANKS).ok().filter(|ranks| !ranks.contains(SEPARATOR)) {
         env::set_var(RECORD, of_launcher(&[(RANKS.into(), ranks)], false));

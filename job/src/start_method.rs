@@ -12,7 +12,7 @@ use super::pmi::{self, current, stream, Membership};
 use super::spawn::Contact;
 use super::spawner::{self, Decision, Spawner, Starter};
 use super::{launcher_record, refuse, JobError};
-use gasnet_conduit::config::{self, Config};
+use gasnet_conduit::config::{self, Config, AUTO_CONDUIT};
 
 impl StartOptions {
     /// Reads the environment, and connects to the process manager that has started this process.
@@ -25,11 +25,14 @@ impl StartOptions {
         library: &Library<'_>,
         environment: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Self, JobError> {
-        let mut how = start(config, library, environment)?;
+        let mut how = start(config, library, &environment)?;
         let membership = current::membership();
         let is_first = membership.as_ref().is_none_or(|membership| membership.rank == 0);
         if is_first && !matches!(how.method, StartMethod::Fresh(_)) {
             warn_ignored(config.ignored());
+        }
+        if let Some(message) = other_conduit(config, library, &environment) {
+            return refuse(if is_first { message } else { String::new() });
         }
         if let Some(Membership {
             size, rank, manager, ..
@@ -103,6 +106,27 @@ fn warn_ignored(names: &[String]) {
             names.join(", ")
         ));
     }
+}
+
+/// The error of a program whose library lacks the conduit of the launcher that has started it. A
+/// conduit that the user names in `GASNET_CONDUIT` is no launcher's.
+fn other_conduit(
+    config: &Config,
+    library: &Library<'_>,
+    environment: impl Fn(&str) -> Option<OsString>,
+) -> Option<String> {
+    let wanted = config.get(&config::CONDUIT);
+    let is_held = library.names.iter().any(|name| name.eq_ignore_ascii_case(&wanted));
+    if is_held || wanted == AUTO_CONDUIT || !launcher_record::has(environment, config::CONDUIT.variable.name, &wanted) {
+        return None;
+    }
+    let names = library.names.join(", ");
+    Some(format!(
+        "the launcher is that of conduit {wanted}, but this program's library holds {names}. Start the program with \
+         gasnetrun_{}, allow its own conduit by --conduit=auto, or link it with the library of {wanted} or the \
+         universal library (-lgasnet)",
+        library.names.first().copied().unwrap_or_default()
+    ))
 }
 
 /// Decides how ranks are started, and whether the program's first argument is their number. The
@@ -288,6 +312,31 @@ mod tests {
                 Ok(options) => assert_eq!(format!("{:?} {}", options.start, options.ranks), expected, "{settings}"),
                 Err(why) => assert!(why.contains(expected) && why.is_empty() == expected.is_empty(), "{why}"),
             }
+        }
+    }
+
+    #[test]
+    fn the_launcher_of_another_conduit_is_refused() {
+        let read = |settings: &str| {
+            let pairs: Vec<_> = settings.split(' ').filter_map(|s| s.split_once('=')).collect();
+            read(&pairs, &["net"], None).map(|options| options.ranks)
+        };
+        for by in ["ibv", "loop"] {
+            let message = read(&format!("GASNET_CONDUIT={by} _GASNET_LAUNCHER=;GASNET_CONDUIT={by}")).unwrap_err();
+            let start = format!("the launcher is that of conduit {by}, but this program's library holds net.");
+            assert!(
+                message.starts_with(&start) && message.contains("gasnetrun_net"),
+                "{message}"
+            );
+        }
+        for settings in [
+            "GASNET_CONDUIT=net _GASNET_LAUNCHER=;GASNET_CONDUIT=net",
+            "GASNET_CONDUIT=auto _GASNET_LAUNCHER=;GASNET_CONDUIT=auto",
+            // The user's own, which the launcher leaves alone.
+            "GASNET_CONDUIT=ibv _GASNET_LAUNCHER=;GASNET_SPAWNER=fork",
+            "GASNET_CONDUIT=ibv",
+        ] {
+            assert_eq!(read(settings), Ok(1), "{settings}");
         }
     }
 

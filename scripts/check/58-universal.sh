@@ -113,6 +113,10 @@ says "its identity" 'GASNetConduitName: ANY ' "$STAGE_RELEASE/bin/ident" "$progr
 attempt "universal: smp alone compiles" "$CC" "$ROOT/scripts/check/hello.c" -o "$WORK/smp" \
     $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-par)
 says "smp alone" "WARNING.*GASNET_CONDUIT=sock has no effect.*holds smp only" env GASNET_CONDUIT=sock "$WORK/smp"
+refuses "smp by the launcher of another conduit" "the launcher is that of conduit udp.* holds smp" \
+    "$STAGE_RELEASE/bin/gasnetrun_udp" -n 2 -spawner=fork "$WORK/smp"
+says "smp by it, with the program's own conduit" "^hello from 2 ranks" \
+    "$STAGE_RELEASE/bin/gasnetrun_udp" -n 2 -spawner=fork --conduit=auto "$WORK/smp"
 refuses "processes of a launcher without PMI" "mpiexec of PALS has started 4 processes .PMI_SIZE=4." \
     env -u GASNET_PSHM_NODES PALS_RANKID=0 PMI_RANK=0 PMI_SIZE=4 "$WORK/smp"
 # shellcheck disable=SC2046

@@ -354,13 +354,13 @@ fn environment(request: &Request) -> Vec<(String, OsString)> {
             .into_iter()
             .map(|name| (name, word.into())),
     );
-    set.push((launcher_record::RECORD.into(), record(request, &set).into()));
     // An option takes precedence over GASNET_CONDUIT, which takes precedence over the name of the
     // launcher.
     let named = env::var_os("GASNET_CONDUIT").is_some_and(|value| !value.is_empty());
     if request.conduit_option.is_some() || (request.conduit != AUTO && !named) {
         set.push(("GASNET_CONDUIT".into(), request.conduit.clone().into()));
     }
+    set.push((launcher_record::RECORD.into(), record(request, &set).into()));
     if let Some(nodes) = request.nodes.filter(|_| request.decision.spawner == Spawner::Ssh) {
         set.push(("GASNET_SPAWN_HOSTS".into(), nodes.to_string().into()));
     }
@@ -377,7 +377,7 @@ fn environment(request: &Request) -> Vec<(String, OsString)> {
     set
 }
 
-/// The record of the variables that choose the spawner and the number of ranks.
+/// The record of the variables that choose the spawner, the number of ranks and the conduit.
 fn record(request: &Request, set: &[(String, OsString)]) -> String {
     let chosen = set.iter().skip(request.assignments.len());
     let chosen = chosen.filter_map(|(name, value)| Some((name.clone(), value.to_str()?.to_owned())));
