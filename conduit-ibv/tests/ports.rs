@@ -148,8 +148,9 @@ mod plans {
         );
         let warning = |variables| lines("hcas=2", variables, "WARNING: ");
         let unused =
-            "WARNING: ibv: this process does not use emu1, because GASNET_IBV_MAX_HCAS is 1. GASNET_IBV_PORTS \
-                      names those to use; GASNET_IBV_PORTS_VERBOSE=0 suppresses this warning.";
+            "WARNING: ibv: this process does not use emu1, because it uses one HCA unless GASNET_IBV_MAX_HCAS is 2 \
+                      or more. GASNET_IBV_PORTS names those to use; GASNET_IBV_PORTS_VERBOSE=0 suppresses this \
+                      warning.";
         assert_eq!(warning(""), [unused]);
         assert_eq!(warning("GASNET_IBV_PORTS_VERBOSE=0"), [""; 0]);
         assert_eq!(warning("GASNET_QUIET=1"), [""; 0]);

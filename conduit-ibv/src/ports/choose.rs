@@ -73,6 +73,8 @@ fn warning(wanted: &Wanted, unused: &[&str], found: usize, most_paths: usize) ->
     let why = match wanted.queue_pairs {
         0 if found > most_paths => format!("a connection has at most {MOST_PATHS} queue pairs"),
         some if found > most_paths || some == most => format!("GASNET_NUM_QPS is {some}"),
+        _ if most == MOST_RAILS => format!("a process uses at most {MOST_RAILS} HCAs"),
+        _ if wanted.hcas.is_none() => "it uses one HCA unless GASNET_IBV_MAX_HCAS is 2 or more".into(),
         _ => format!("GASNET_IBV_MAX_HCAS is {most}"),
     };
     let what = if !unused.is_empty() {
@@ -340,7 +342,17 @@ pub mod tests {
             (
                 vec!["A"; 2],
                 wanted("", 0, 0),
+                "this process does not use mlx5_1, because it uses one HCA unless GASNET_IBV_MAX_HCAS is 2 or more.",
+            ),
+            (
+                vec!["A"; 2],
+                wanted("", 1, 0),
                 "this process does not use mlx5_1, because GASNET_IBV_MAX_HCAS is 1.",
+            ),
+            (
+                vec!["A"; 9],
+                wanted("", MOST_RAILS, 0),
+                "this process does not use mlx5_8, because a process uses at most 8 HCAs.",
             ),
             (
                 vec!["A"; 4],
