@@ -30,6 +30,7 @@ impl StartOptions {
         let is_first = membership.as_ref().is_none_or(|membership| membership.rank == 0);
         if is_first && !matches!(how.method, StartMethod::Fresh(_)) {
             warn_ignored(config.ignored());
+            warn_misspelt(config);
         }
         if let Some(message) = other_conduit(config, library, &environment) {
             return refuse(if is_first { message } else { String::new() });
@@ -104,6 +105,15 @@ fn warn_ignored(names: &[String]) {
             "this program has privileges of its file (set-user-ID, set-group-ID or capabilities), so variables that \
              name libraries, commands or files are ignored: {}",
             names.join(", ")
+        ));
+    }
+}
+
+/// The warning of variables whose names are probably misspelt.
+fn warn_misspelt(config: &Config) {
+    for (name, meant) in config.misspelt() {
+        gasnet_tools::process::warn(format_args!(
+            "{name} is set, but there is no such variable: {meant} is probably meant"
         ));
     }
 }

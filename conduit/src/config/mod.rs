@@ -73,6 +73,8 @@ pub struct Setting {
 pub struct Config {
     settings: Vec<Setting>,
     unknown: Vec<String>,
+    /// Unknown names that are near to a declared one, which takes the value. Sorted.
+    misspelt: Vec<(String, &'static str)>,
     /// The variables that [`privileged`] has removed, sorted.
     ignored: Vec<String>,
     /// The members of families that are set: name and value, sorted.
@@ -150,7 +152,11 @@ impl Config {
                 }) {
                     Some("") => {}
                     Some(text) => config.members.push((name.to_owned(), text.to_owned())),
-                    None => config.unknown.push(name.to_owned()),
+                    None => {
+                        let meant = config.meant(name, &text).map(|meant| (name.to_owned(), meant));
+                        config.misspelt.extend(meant);
+                        config.unknown.push(name.to_owned());
+                    }
                 }
                 continue;
             }
@@ -171,6 +177,7 @@ impl Config {
         }
         if problems.is_empty() {
             config.unknown.sort();
+            config.misspelt.sort();
             config.members.sort();
             Ok(config)
         } else {
@@ -191,6 +198,7 @@ impl Config {
         Self {
             settings: settings.collect(),
             unknown: Vec::new(),
+            misspelt: Vec::new(),
             ignored: Vec::new(),
             members: Vec::new(),
             extra: extra.to_vec(),
@@ -264,6 +272,32 @@ impl Config {
     /// `GASNET_*` names in the environment that no table declares.
     pub fn unknown(&self) -> &[String] {
         &self.unknown
+    }
+
+    /// Names among [`Config::unknown`] that are probably misspelt, and the variable that is meant.
+    pub fn misspelt(&self) -> &[(String, &'static str)] {
+        &self.misspelt
+    }
+
+    /// The variable in effect that an unknown name with this value probably means.
+    fn meant(&self, name: &str, text: &OsStr) -> Option<&'static str> {
+        if text.is_empty() || self.other_conduit(name).is_some() {
+            return None;
+        }
+        let takes_effect = |v: &&Variable| v.status.is_effective() && !v.scope.is_of_others();
+        let variables = || self.settings.iter().map(|s| s.variable).filter(takes_effect);
+        let meant = suggest::misspelt(name, variables().map(|v| v.name))?;
+        let takes = |v: &Variable| v.name == meant && read(v, text).is_ok();
+        variables().any(takes).then_some(meant)
+    }
+
+    /// The conduit of a variable, in upper case, if it is one that this process has no variables
+    /// of. Every conduit has a variable in the common table that selects its spawner.
+    fn other_conduit<'a>(&self, name: &'a str) -> Option<&'a str> {
+        let word = suggest::first_word(name)?;
+        let is_conduit = table::TABLE.iter().any(|v| v.name == format!("GASNET_{word}_SPAWNER"));
+        let mut own = self.extra.iter().copied().flatten();
+        (is_conduit && !own.any(|v| suggest::first_word(v.name) == Some(word))).then_some(word)
     }
 
     /// The variables that were set, but that this privileged process ignores.

@@ -18,6 +18,14 @@ impl Config {
             let _ = writeln!(out, "ENV parameter: {name} = {value}");
         }
         for name in self.unknown() {
+            if let Some(conduit) = self.other_conduit(name) {
+                let conduit = conduit.to_ascii_lowercase();
+                let _ = writeln!(
+                    out,
+                    "ENV parameter: {name} is set, but this library has no conduit {conduit}"
+                );
+                continue;
+            }
             let known = self.settings().iter().map(|s| s.variable.name);
             let hint = nearest(name, known)
                 .map(|n| format!("; did you mean {n}?"))

@@ -1,6 +1,9 @@
 //! "Did you mean": the declared name nearest to an unknown one.
 #![forbid(unsafe_code)]
 
+/// Most edits of a name that a misspelling has.
+const MISSPELT: usize = 2;
+
 /// The candidate with the fewest edits: at most one per four letters after `GASNET_`, and three in
 /// all.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
@@ -10,6 +13,20 @@ pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
         .filter(|&(d, _)| d <= allowed)
         .min_by_key(|&(d, _)| d)
         .map(|(_, c)| c)
+}
+
+/// The declared name that is misspelt: nearest, with at most two edits after an equal first word.
+/// Clients have names of their own, but few that begin with such a word.
+pub fn misspelt<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let word = first_word(name)?;
+    let found = nearest(name, candidates.filter(|c| first_word(c) == Some(word)))?;
+    (edits(name, found) <= MISSPELT).then_some(found)
+}
+
+/// The first of several words after `GASNET_`: mostly a conduit or a subject.
+pub fn first_word(name: &str) -> Option<&str> {
+    let (word, _) = name.strip_prefix("GASNET_")?.split_once('_')?;
+    Some(word)
 }
 
 /// Damerau-Levenshtein distance: insertions, deletions, replacements and swaps of adjacent letters.
@@ -56,5 +73,26 @@ mod tests {
         assert_eq!(suggest("GASNET_CLIENT_SETTING"), None);
         // Six letters may have one edit.
         assert_eq!(suggest("GASNET_FREXZY"), None);
+    }
+
+    #[test]
+    fn misspellings() {
+        let names = [
+            "GASNET_IBV_PORTS",
+            "GASNET_IBV_PORTS_TYPE",
+            "GASNET_OFI_MAX_MEDIUM",
+            "GASNET_SPAWNER",
+        ];
+        let misspelt = |name| misspelt(name, names.into_iter());
+        assert_eq!(misspelt("GASNET_IBV_PORT"), Some("GASNET_IBV_PORTS"));
+        assert_eq!(misspelt("GASNET_IBV_PORTTYPE"), Some("GASNET_IBV_PORTS_TYPE"));
+        for other in [
+            "GASNET_GNI_MAX_MEDIUM",
+            "GASNET_IBV_PORTS_TIMES",
+            "GASNET_IBV_POINTER",
+            "GASNET_SPAWNE",
+        ] {
+            assert_eq!(misspelt(other), None, "{other}");
+        }
     }
 }

@@ -144,6 +144,77 @@ fn unknown_names_are_listed_with_a_suggestion() {
 }
 
 #[test]
+fn misspelt_names_are_known_without_verboseenv() {
+    const PORTS: Key<Option<String>> = text("GASNET_IBV_PORTS", "A test's.");
+    const MOST: Key<u32> = count("GASNET_IBV_MAX_HCAS", "1", 1, 8, "A test's.");
+    static TABLES: [&[Variable]; 1] = [&[PORTS.variable, MOST.variable]];
+    let load = |tables: &[&'static [Variable]], pairs: &[(&str, &str)]| {
+        Config::from_env(tables, pairs.iter().map(|(n, v)| ((*n).into(), (*v).into()))).unwrap()
+    };
+    let misspelt = |name, value| {
+        load(&TABLES, &[(name, value)])
+            .misspelt()
+            .first()
+            .map(|(_, meant)| *meant)
+    };
+    assert_eq!(misspelt("GASNET_IBV_PORT", "mlx5_0"), Some("GASNET_IBV_PORTS"));
+    assert_eq!(misspelt("GASNET_IBV_MAX_HCA", "2"), Some("GASNET_IBV_MAX_HCAS"));
+    assert_eq!(misspelt("GASNET_PSHM_NODE", "4"), Some("GASNET_PSHM_NODES"));
+    for (name, value) in [
+        ("GASNET_IBV_PORT", ""),
+        // The variable does not take the value.
+        ("GASNET_IBV_MAX_HCA", "many"),
+        // Of a conduit that is not here.
+        ("GASNET_OFI_PORT", "x"),
+        // Without effect.
+        ("GASNET_PHYSMEM_PROBE", "0"),
+    ] {
+        assert_eq!(misspelt(name, value), None, "{name}");
+    }
+    // A library of another conduit.
+    let config = load(&[], &[("GASNET_IBV_MAX_HCAS", "2"), ("GASNET_IBV_PORT", "mlx5_0")]);
+    assert_eq!(config.misspelt(), []);
+    let lines = config.verbose();
+    for name in ["GASNET_IBV_MAX_HCAS", "GASNET_IBV_PORT"] {
+        let line = format!("ENV parameter: {name} is set, but this library has no conduit ibv\n");
+        assert!(lines.contains(&line), "{lines}");
+    }
+}
+
+/// Names of clients and of their build scripts.
+#[test]
+fn names_of_clients_are_not_misspelt() {
+    for name in [
+        "CONFIGURE_ARGS",
+        "ROOT",
+        "DIR",
+        "HOME",
+        "VERSION",
+        "CONDUITS",
+        "SPAWNER_ARGS",
+        "SPAWN_ARGS",
+        "TESTS_PATH",
+        "NODES",
+        "IBV_PORTS_0",
+        "OFI_DEVICE_0",
+        "PHYSMEM_PROBE",
+        "ODP_VERBOSE",
+        "USE_ODP",
+        "USE_XRC",
+        "CLIENT_SETTING",
+        "FH_STATS",
+        "NPAM_BYTES",
+        "SSH_NODE_COUNT",
+        "LOCAL_RANK",
+        "HOST_FILE",
+    ] {
+        let name = format!("GASNET_{name}");
+        let config = load(&[(name.as_str(), "1")]).unwrap();
+        assert_eq!(config.misspelt(), [], "{name}");
+    }
+}
+
+#[test]
 fn verbose_lines_have_the_documented_form() {
     let lines = load(&[("GASNET_PSHM_NODES", "2")]).unwrap().verbose();
     assert!(

@@ -483,6 +483,7 @@ fn quoted(word: &OsStr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gasnet_conduit::config::Config;
 
     fn read(line: &[&str]) -> Result<Request, Stop> {
         parse("gasnetrun_smp", line.iter().map(OsString::from))
@@ -592,6 +593,18 @@ mod tests {
         assert!(message(&["-n", "2", "--conduit", "lapi", "a"]).contains("lapi"));
         assert_eq!(read(&["--help"]), Err(Stop::Help));
         assert_eq!(read(&["--version"]), Err(Stop::Version));
+    }
+
+    #[test]
+    fn variables_of_other_conduits_are_not_misspelt() {
+        let variables = || gasneti_conduits().iter().flat_map(|conduit| conduit.variables());
+        for own in gasneti_conduits() {
+            let is_declared = |name: &str| TABLE.iter().chain(own.variables()).any(|v| v.name == name);
+            let others = variables().map(|v| v.name).filter(|name| !is_declared(name));
+            let environment = others.map(|name| (name.into(), "1".into()));
+            let config = Config::from_env(&[own.variables()], environment).unwrap();
+            assert_eq!(config.misspelt(), [], "{}", own.identity().name);
+        }
     }
 
     #[test]
