@@ -229,7 +229,12 @@ fn check_spawnfn(selected: Option<&Decision>, library: &Library<'_>, is_set: boo
 /// Whether there is one.
 fn connect_manager(config: &Config, library: &Library<'_>) -> Result<bool, JobError> {
     let is_open = |descriptor| stream::is_socket(descriptor).is_ok();
-    let detected = pmi::detect(config.get(&config::PMI), |name| env::var(name).ok(), is_open);
+    let (choice, variable) = (config.get(&config::PMI), |name: &str| env::var(name).ok());
+    let detected = if config.is_set(&config::PMI) {
+        pmi::detect(choice, variable, is_open)
+    } else {
+        Ok(pmi::prefer(choice, variable, is_open))
+    };
     if let Some(manager) = detected.map_err(JobError::new)? {
         current::set(pmi::connect(manager)?);
     } else if let Some(bootstrap) = library.bootstrap {

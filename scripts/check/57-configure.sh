@@ -2,7 +2,7 @@
 # them. The build itself, from a release and offline, only in make check-all.
 . "$(dirname -- "$0")/lib.sh"
 scratch
-unset CFLAGS CXXFLAGS LDFLAGS prefix MPIRUN_CMD PMIRUN_CMD CARGO_BUILD_TARGET
+unset CFLAGS CPPFLAGS CXXFLAGS LDFLAGS prefix MPIRUN_CMD PMIRUN_CMD CARGO_BUILD_TARGET
 cd "$WORK" || exit 1
 
 # in_tree NAME TREE OPTIONS...: configures in the folder TREE.
@@ -19,6 +19,17 @@ in_tree() {
 }
 has() { if grep -q -- "$2" "$3"; then pass "configure: $1"; else fail "configure: $1: no $2 in $3"; fi; }
 lacks() { if grep -q -- "$2" "$3"; then fail "configure: $1: $2 in $3"; else pass "configure: $1"; fi; }
+# unused NAME OPTIONS...: the only warning of the last in_tree names these options, which have no
+# effect.
+unused() {
+    _name=$1
+    shift
+    _warnings=$(grep WARNING "$WORK/log")
+    case $_warnings in
+    "configure: WARNING: without effect here (docs/compat.md says why): $*") pass "configure: $_name: a warning" ;;
+    *) fail "configure: $_name: no such warning, but: $_warnings" ;;
+    esac
+}
 # refuses NAME PATTERN OPTIONS...: ends with a message, and leaves nothing behind.
 refuses() {
     _name=$1 _pattern=$2
@@ -102,11 +113,12 @@ in_tree "options of Legion" legion \
     --enable-mpi-compat \
     --with-ofi-provider=tcp --with-ofi-spawner=mpi --with-ibv-max-hcas=4 --enable-kind-cuda-uva=probe \
     --enable-kind-hip --with-cuda-home=/x --disable-backtrace
-lacks "no warning about options of Legion" WARNING "$WORK/log"
+unused "options of Legion" --with-cuda-home=/x --disable-backtrace
 in_tree "options of Spack" spack --prefix "$WORK/place" \
     --disable-auto-conduit-detect --enable-smp --enable-rpath --enable-debug=no --with-cflags=-fPIC \
     --with-cxxflags=-fPIC --with-mpi-cflags=-fPIC --disable-pmi --with-pmi-version=x --enable-kind-ze -enable-par
-lacks "no warning about options of Spack" WARNING "$WORK/log"
+unused "options of Spack" --enable-rpath --with-mpi-cflags=-fPIC --disable-pmi
+has "a site's PMI" '^DEFAULT_PMI := pmix$' spack/config.mk
 has "--prefix on a word of its own" "^PREFIX := $WORK/place$" spack/config.mk
 # Spack's targets. The library is not built again: that of step "build" takes the place of what
 # "make par" would make.
@@ -143,6 +155,25 @@ attempt "configure: clean removes tests" sh -c 'make -s -C spack clean &&
 
 in_tree "an unknown option" unknown --frobnicate --enable-frobnication
 has "an unknown option is named" 'unrecognized option: --enable-frobnication' "$WORK/log"
+in_tree "an option that is known for others" unknown --enable-ibv-frobnication --with-pmi-runcmd=x
+has "it is named" 'unrecognized option: --enable-ibv-frobnication' "$WORK/log"
+has "a value that is near to another option is named" 'unrecognized option: --with-pmi-runcmd=x' "$WORK/log"
+attempt "configure: each option of the reference" python3 -B "$ROOT/scripts/docs/configure_options.py" --try \
+    "$ROOT/configure"
+# PEER_CONFIGURE: the reference's, where a user has it.
+if [ -n "${PEER_CONFIGURE:-}" ]; then
+    "$PEER_CONFIGURE" --help >"$WORK/peer.help"
+    attempt "configure: no option of the reference is missing" python3 -B "$ROOT/scripts/docs/configure_options.py" \
+        --against "$WORK/peer.help"
+fi
+in_tree "settings only" nothing --no-create
+has "settings only" '^CONDUITS := ' "$WORK/log"
+[ -z "$(ls -A nothing)" ] || fail "configure: --no-create creates $(ls -A nothing)"
+in_tree "flags of the preprocessor" flags --with-cppflags=-DA --with-cflags=-DB --enable-trace --with-gasnet-cspawn-cmd='a %C'
+has "flags of the preprocessor" '^CONFIG_CFLAGS := -DA -DGASNET_TRACE=1 -DB$' flags/config.mk
+has "flags of the preprocessor in C++" '^CONFIG_CXXFLAGS := -DA -DGASNET_TRACE=1$' flags/config.mk
+has "a site's command for udp" '^DEFAULT_CSPAWN_CMD := a %C$' flags/config.mk
+refuses "a version of PMI that is none" 'x, 1, 2 or cray is expected' --with-pmi-version=3
 refuses "a conduit that is not here" 'no conduit portals4' --enable-portals4
 in_tree "a conduit that is only probed for" probed --enable-portals4=probe
 refuses "no conduit" 'no conduit is left' --disable-smp --disable-ibv --disable-ucx --disable-ofi \
@@ -217,7 +248,7 @@ in_tree "options of a Cray" cray --host="$processor-cnl-linux-gnu" --build "$pro
     --disable-auto-conduit-detect --enable-smp --enable-aries --disable-gemini --enable-aries-multi-domain \
     --enable-bug3480-workaround --disable-aries-udreg --with-aries-max-medium=8192 --with-host-detect=conduit \
     --with-pmirun-cmd='srun -K0 -W60 %V -mblock -n %N %C' --with-mpirun-cmd='aprun -n %N %C' --with-gni-spawner=pmi
-lacks "no warning about options of a Cray" WARNING "$WORK/log"
+unused "options of a Cray" --program-prefix=cray-
 lacks "the processor is this machine's" CARGO_BUILD_TARGET cray/config.mk
 for value in 'CONDUITS:gni smp' 'DEFAULT_USE_UDREG:0' 'DEFAULT_GNI_MAX_MEDIUM:8128' 'DEFAULT_GNI_SPAWNER:pmi' \
     'DEFAULT_PMIRUN_CMD:srun -K0 -W60 %V -mblock -n %N %C' 'DEFAULT_MPIRUN_CMD:aprun -n %N %C'; do

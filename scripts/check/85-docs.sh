@@ -8,6 +8,7 @@ else
     fail "docs/env.md does not exist"
 fi
 attempt "tables of variables are current" python3 -B "$ROOT/scripts/docs/variable_tables.py" --check
+attempt "table of options of configure is current" python3 -B "$ROOT/scripts/docs/configure_options.py" --check
 attempt "tests that the manuals cite exist" python3 -B "$ROOT/scripts/docs/cited_tests.py"
 attempt "docs/abi-baseline.txt is current" "$ROOT/scripts/check/abi.sh"
 attempt "docs/api.md is current" "$ROOT/scripts/docs/api-table.sh" --check

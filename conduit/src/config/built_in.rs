@@ -3,7 +3,9 @@
 #![forbid(unsafe_code)]
 
 /// Variables that may have a site default, and its value.
-const DEFAULTS: [(&str, Option<&str>); 29] = [
+const DEFAULTS: [(&str, Option<&str>); 31] = [
+    ("GASNET_PMI", option_env!("DEFAULT_PMI")),
+    ("GASNET_CSPAWN_CMD", option_env!("DEFAULT_CSPAWN_CMD")),
     ("GASNET_SSH_CMD", option_env!("DEFAULT_SSH_CMD")),
     ("GASNET_SSH_OPTIONS", option_env!("DEFAULT_SSH_OPTIONS")),
     ("GASNET_SSH_NODEFILE", option_env!("DEFAULT_SSH_NODEFILE")),

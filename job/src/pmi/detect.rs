@@ -100,9 +100,30 @@ pub fn detect(
     }
 }
 
+/// As [`detect`], but the `choice` of a site: it comes first where a manager offers several, and
+/// rules nothing out.
+pub fn prefer(
+    choice: PmiInterface,
+    variable: impl Fn(&str) -> Option<String>,
+    is_open: impl Fn(i32) -> bool,
+) -> Option<DetectedManager> {
+    let of = |choice| detect(choice, &variable, &is_open).ok().flatten();
+    of(choice).or_else(|| of(PmiInterface::Auto))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Finds a variable in `A=b C=d`.
+    fn variables(settings: &str) -> impl Fn(&str) -> Option<String> + '_ {
+        |name| {
+            let found = settings
+                .split(' ')
+                .find_map(|s| s.strip_prefix(name)?.strip_prefix('='));
+            found.map(str::to_owned)
+        }
+    }
 
     #[test]
     fn managers_by_their_variables() {
@@ -136,13 +157,7 @@ mod tests {
                 "pmi2" => PmiInterface::Pmi2,
                 _ => PmiInterface::Pmix,
             };
-            let variable = |name: &str| {
-                let found = settings
-                    .split(' ')
-                    .find_map(|s| s.strip_prefix(name)?.strip_prefix('='));
-                found.map(str::to_owned)
-            };
-            match detect(choice, variable, |descriptor| descriptor == 7) {
+            match detect(choice, variables(settings), |descriptor| descriptor == 7) {
                 Ok(None) => assert_eq!(expected, "", "{case}"),
                 Ok(Some(DetectedManager::Pmix)) => assert_eq!(expected, "PMIx", "{case}"),
                 Ok(Some(DetectedManager::Wire(start))) => {
@@ -151,6 +166,26 @@ mod tests {
                 }
                 Err(why) => assert!(why.contains(expected) && !expected.is_empty(), "{why}"),
             }
+        }
+    }
+
+    #[test]
+    fn a_site_prefers_an_interface() {
+        let of = |choice, settings: &str| {
+            prefer(choice, variables(settings), |descriptor| descriptor == 7)
+                .map(|found| found == DetectedManager::Pmix)
+        };
+        let (wire, pmix) = ("PMI_FD=7 PMI_RANK=2", "PMIX_NAMESPACE=8 PMIX_RANK=0");
+        let both = format!("{wire} {pmix}");
+        for (choice, settings, is_pmix) in [
+            (PmiInterface::Auto, both.as_str(), Some(false)),
+            (PmiInterface::Pmix, &both, Some(true)),
+            (PmiInterface::Pmi2, &both, Some(false)),
+            (PmiInterface::Pmix, wire, Some(false)),
+            (PmiInterface::Pmi1, pmix, Some(true)),
+            (PmiInterface::Pmix, "", None),
+        ] {
+            assert_eq!(of(choice, settings), is_pmix, "{choice:?} {settings}");
         }
     }
 }

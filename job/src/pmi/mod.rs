@@ -29,7 +29,7 @@ use super::mpi::{self, Mpi};
 use super::spawn::Contact;
 use super::JobError;
 
-pub use detect::{detect, DetectedManager, ManagerAddress, WireStart, LOOKED_FOR};
+pub use detect::{detect, prefer, DetectedManager, ManagerAddress, WireStart, LOOKED_FOR};
 pub use lonely::lonely_process;
 
 /// Most characters of a value. Every known manager accepts 1,000 characters for a whole message.
