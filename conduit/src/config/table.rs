@@ -546,8 +546,6 @@ variables! {
         AM_DOMAIN_POLL_MASK: Option<String> = text("GASNET_AM_DOMAIN_POLL_MASK",
             "How often aries polls the domains of other threads.")
             .no_effect();
-        MPI_THREAD: Option<String> = text("GASNET_MPI_THREAD", "Thread level with which mpi initialises MPI.")
-            .no_effect();
     }
     "Testing the library" {
         FAULTS: Option<FaultPlan> = faults("GASNET_FAULTS",
