@@ -318,6 +318,7 @@ fn plan(conduits: &[&'static dyn Conduit], count: Option<Count>) -> Result<(Star
     let config = config::get();
     #[cfg(not(feature = "decorators"))]
     refuse_faults(config)?;
+    let is_chosen = |conduit: &&&dyn Conduit| conduits.len() == 1 || config::names_conduit(conduit.identity().name);
     let library = Library {
         names: conduits.iter().map(|conduit| conduit.identity().name).collect(),
         network: conduits.iter().any(|conduit| conduit.identity().reach == Reach::Hosts),
@@ -325,7 +326,9 @@ fn plan(conduits: &[&'static dyn Conduit], count: Option<Count>) -> Result<(Star
         count: count.filter(|_| matches!(conduits, [only] if only.identity().takes_count)),
         bootstrap: conduits
             .iter()
-            .filter_map(|conduit| conduit.bootstrap())
+            .filter_map(|conduit| Some((conduit, conduit.bootstrap()?)))
+            .filter(|(conduit, bootstrap)| !bootstrap.precedes_managers() || is_chosen(conduit))
+            .map(|(_, bootstrap)| bootstrap)
             .find(|bootstrap| bootstrap.has_started_this()),
         launcher: None,
     };

@@ -1,18 +1,71 @@
 //! conduit-mpi of libgasnet: any network that an MPI reaches.
+//!
+//! The library of MPI is opened at run time, in any of its three ABIs ([`ffi`]). It also starts the
+//! job ([`bootstrap`]). Packets are its messages, in two communicators: requests and replies.
+//!
+//! Life of a packet: `send` takes a credit of the peer ([`credits`]), writes header and packet into
+//! a buffer, and starts a send ([`link`]). At the receiver it goes into the buffer of a posted
+//! receive, from which a poll delivers it ([`progress`], [`receive`]); then the receive is posted
+//! again. Puts and gets go over packets.
 
+mod boot_record;
+mod bootstrap;
+mod credits;
+mod ffi;
+mod link;
+mod net;
+mod operations;
+mod peers;
+mod progress;
+mod receive;
+mod send;
 mod settings;
+mod start;
+mod wire;
 
-use gasnet_conduit::config::Variable;
-use gasnet_conduit::{Conduit, ConduitError, Identity, Limits, Network, Reach, StartInfo};
+use bootstrap::MpiBootstrap;
+use ffi::{Handle, Joined, World};
+use gasnet_conduit::config::{self, Variable};
+use gasnet_conduit::{Bootstrap, Conduit, ConduitError, Identity, Limits, Network, Reach, StartInfo};
 
 /// The conduit. A library has one; tests have one per simulated rank.
-#[derive(Default)]
-pub struct Mpi {}
+pub struct Mpi {
+    bootstrap: MpiBootstrap,
+    /// For a job whose processes are threads of this one.
+    is_simulated: bool,
+}
 
 impl Mpi {
     /// A conduit that was not started.
     pub const fn new() -> Self {
-        Self {}
+        Self {
+            bootstrap: MpiBootstrap::new(),
+            is_simulated: false,
+        }
+    }
+
+    /// A conduit for a job of threads of this process, for tests.
+    pub const fn simulated() -> Self {
+        Self {
+            bootstrap: MpiBootstrap::new(),
+            is_simulated: true,
+        }
+    }
+
+    fn open<H: Handle>(
+        &self,
+        world: &'static World<H>,
+        info: &StartInfo<'_>,
+    ) -> Result<Box<dyn Network>, ConduitError> {
+        let link = start::open(world, info, self.is_simulated)?;
+        self.bootstrap.ask_at_end(|| link.has_left());
+        Ok(Box::new(net::Net(link)))
+    }
+}
+
+impl Default for Mpi {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -34,14 +87,37 @@ impl Conduit for Mpi {
         }
     }
 
-    fn start(&self, _: &StartInfo<'_>) -> Result<Box<dyn Network>, ConduitError> {
-        Err(ConduitError {
-            message: "The mpi conduit cannot start: it is not complete yet.".into(),
-        })
+    fn start(&self, info: &StartInfo<'_>) -> Result<Box<dyn Network>, ConduitError> {
+        let level = if self.is_simulated {
+            settings::Level::Multiple
+        } else {
+            settings::level()
+        };
+        // A process manager may have started the job: the universal library calls MPI only here.
+        match Joined::join(level).map_err(start::failed)? {
+            Joined::Numbers(world) => self.open(world, info),
+            Joined::Pointers(world) => self.open(world, info),
+        }
+    }
+
+    /// The last resort, for jobs that an MPI has started.
+    fn probe(&self, ranks: u32) -> Result<(), ConduitError> {
+        let refused = |message| Err(ConduitError { message });
+        if !config::names_conduit("mpi") && ranks > 1 && !ffi::has_launcher() {
+            return refused("No launcher of an MPI has started this process.".into());
+        }
+        match ffi::Found::load() {
+            Ok(_) => Ok(()),
+            Err(why) => refused(format!("The mpi conduit cannot be used: {why}.")),
+        }
     }
 
     fn variables(&self) -> &'static [Variable] {
         settings::TABLE
+    }
+
+    fn bootstrap(&self) -> Option<&dyn Bootstrap> {
+        Some(&self.bootstrap)
     }
 }
 

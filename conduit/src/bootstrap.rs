@@ -31,10 +31,17 @@ pub struct SystemLauncher {
 /// agents need to find each other, and at the end. Everything else, the output, the exit and the
 /// loss of ranks, is the node agents'. One thread makes all calls.
 ///
-/// A process manager with PMI-1, PMI-2 or PMIx comes first, if one has started the process.
+/// A process manager with PMI-1, PMI-2 or PMIx comes first, if one has started the process, unless
+/// the system precedes it.
 pub trait Bootstrap: Sync {
     /// Whether this system has started the process. Looks at the environment only.
     fn has_started_this(&self) -> bool;
+
+    /// Whether it comes before process managers, which it uses itself, in a library without other
+    /// conduits, or if the user has selected this one.
+    fn precedes_managers(&self) -> bool {
+        false
+    }
 
     /// The program that starts processes for this system, other than srun of Slurm. gasnetrun runs
     /// it if it is on the path.

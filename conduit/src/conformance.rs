@@ -405,10 +405,9 @@ pub fn identity(make: Make<'_>) {
     );
     assert!(!identity.version.is_empty());
     assert!(limits.max_packet_bytes >= 1024 && limits.max_ranks >= 2);
-    assert!(conduit
-        .variables()
+    assert!(conduit.variables().iter().all(|variable| ["GASNET_", "AMMPI_"]
         .iter()
-        .all(|variable| variable.name.starts_with("GASNET_")));
+        .any(|prefix| variable.name.starts_with(prefix))));
 }
 
 /// Packets of any size arrive unaltered, in both classes, from any number of parts, and also at the

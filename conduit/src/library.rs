@@ -88,6 +88,11 @@ pub struct Library {
 impl Library {
     /// Opens the library. The error has the file names, the loader's reason, and what to install.
     pub fn open(vendor: &'static Vendor, config: &Config) -> Result<Self, String> {
+        Self::open_one(vendor, config, vendor.names)
+    }
+
+    /// The same with other file names to try, in this order, unless the variable names a file.
+    pub fn open_one(vendor: &'static Vendor, config: &Config, names: &[impl AsRef<CStr>]) -> Result<Self, String> {
         if process::is_static() {
             return Err(format!(
                 "a statically linked program cannot open the {}; link it without -static",
@@ -98,7 +103,7 @@ impl Library {
         let wanted = config.get_or_default(vendor.variable);
         let wanted: Vec<CString> = wanted.into_iter().filter_map(|name| CString::new(name).ok()).collect();
         let names: Vec<&CStr> = if wanted.is_empty() {
-            vendor.names.to_vec()
+            names.iter().map(AsRef::as_ref).collect()
         } else {
             wanted.iter().map(CString::as_c_str).collect()
         };
@@ -123,6 +128,16 @@ impl Library {
         ))
     }
 
+    /// The library, if the program is linked to it, under any name, or to a library that takes the
+    /// place of some of its functions.
+    pub fn of_process(vendor: &'static Vendor) -> Option<Self> {
+        if process::is_static() {
+            return None;
+        }
+        let library = Self::of_handle(vendor, c"the program", loader::Library::this());
+        library.probe().is_ok().then_some(library)
+    }
+
     /// The library, if this process has it already, under one of its names: another library may
     /// have brought it.
     pub fn loaded(vendor: &'static Vendor) -> Option<Self> {
@@ -134,14 +149,19 @@ impl Library {
         let file = OsStr::from_bytes(name.to_bytes());
         let flags = loader::RTLD_NOW | loader::RTLD_LOCAL | flags;
         // SAFETY: runs the initialisers of the vendor's library.
-        let raw = unsafe { loader::Library::open(Some(file), flags) }?.into_raw();
-        Ok(Self {
+        let library = unsafe { loader::Library::open(Some(file), flags) }?;
+        Ok(Self::of_handle(vendor, name, library))
+    }
+
+    fn of_handle(vendor: &'static Vendor, name: &CStr, library: loader::Library) -> Self {
+        let raw = library.into_raw();
+        Self {
             // SAFETY: the handle that was just taken out of the same type.
             handle: ManuallyDrop::new(unsafe { loader::Library::from_raw(raw) }),
             raw: raw as usize,
             vendor,
             name: name.to_string_lossy().into_owned(),
-        })
+        }
     }
 
     /// A function of the library, as a pointer of type `F`.
@@ -259,6 +279,10 @@ mod tests {
         names: &[c"libgasnet-no-such-library.so.1", c"libgasnet-nor-this-one.so"],
         ..BASE
     };
+    static PROGRAM: Vendor = Vendor {
+        probe: c"getpid",
+        ..BASE
+    };
     static LIBC: Vendor = Vendor {
         names: &[c"libc.so.6"],
         ..BASE
@@ -292,5 +316,11 @@ mod tests {
         assert!(versioned(c"GLIBC_1.0").is_none());
         assert_eq!(library.path(), "libc.so.6");
         assert!(Library::loaded(&LIBC).is_some() && Library::loaded(&NOWHERE).is_none());
+        assert!(Library::of_process(&LIBC).is_none(), "its probe is in no library");
+        let program = Library::of_process(&PROGRAM).unwrap();
+        // SAFETY: a pointer that is not called.
+        assert!(unsafe { program.function::<*const c_void>(c"malloc") }.is_ok());
+        let names = [c"libgasnet-no-such-library.so.1", c"libc.so.6"];
+        assert!(Library::open_one(&NOWHERE, &config, &names).is_ok());
     }
 }

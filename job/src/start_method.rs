@@ -228,6 +228,11 @@ fn check_spawnfn(selected: Option<&Decision>, library: &Library<'_>, is_set: boo
 /// Connects to the process manager, or the system of a conduit, that has started this process.
 /// Whether there is one.
 fn connect_manager(config: &Config, library: &Library<'_>) -> Result<bool, JobError> {
+    let first = library.bootstrap.filter(|bootstrap| bootstrap.precedes_managers());
+    if let Some(bootstrap) = first {
+        current::set(Box::new(ByExchange::connect(bootstrap)?));
+        return Ok(true);
+    }
     let is_open = |descriptor| stream::is_socket(descriptor).is_ok();
     let (choice, variable) = (config.get(&config::PMI), |name: &str| env::var(name).ok());
     let detected = if config.is_set(&config::PMI) {

@@ -1,0 +1,58 @@
+//! The record that each process sends to all others at the start.
+#![forbid(unsafe_code)]
+
+use crate::ffi::{Handle, Place};
+use crate::settings::Settings;
+use gasnet_conduit::{Class, StartInfo};
+use gasnet_conduit_util::record;
+
+gasnet_conduit_util::record! {
+    /// A record.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct BootRecord {
+        /// Whether the process has an MPI, and the communicators.
+        pub can: bool,
+        /// Rank in the communicators.
+        pub rank: u32,
+        /// Communicators for requests and replies, for processes that are threads of this one.
+        pub comms: [u64; 2],
+        /// Settings on which both sides of a message agree.
+        pub max_packet: u32,
+        pub credits: u32,
+    }
+}
+
+impl BootRecord {
+    /// The record of this process, which has communicators for requests and replies, and a rank in
+    /// them, or has failed.
+    pub fn new<H: Handle>(own: Option<&[Place<H>; 2]>, settings: &Settings) -> Self {
+        Self {
+            can: own.is_some(),
+            rank: own.map_or(0, |places| places[0].rank as u32),
+            comms: own.map_or([0; 2], |places| [places[0].comm.number(), places[1].comm.number()]),
+            max_packet: settings.max_packet as u32,
+            credits: settings.credits,
+        }
+    }
+
+    /// The records of all processes. The error is a message without a full stop. Collective.
+    pub fn exchange(self, info: &StartInfo<'_>) -> Result<Vec<Self>, String> {
+        let all: Vec<Self> = record::exchange(info, &self);
+        if let Some(rank) = all.iter().position(|record| !record.can) {
+            return Err(record::failed(rank));
+        }
+        let settings = |record: &Self| (record.max_packet, record.credits);
+        match all.iter().position(|record| settings(record) != settings(&self)) {
+            None => Ok(all),
+            Some(rank) => Err(format!(
+                "GASNET_MPI_MAX_MEDIUM, GASNET_NETWORKDEPTH or AMMPI_CREDITS_PP differ between this rank and rank \
+                 {rank}. Set them for all ranks"
+            )),
+        }
+    }
+}
+
+/// The place of a class in a pair.
+pub fn index(class: Class) -> usize {
+    usize::from(class == Class::Reply)
+}

@@ -1,0 +1,145 @@
+//! MPI and the peers of this process.
+
+use crate::boot_record::index;
+use crate::ffi::{Failure, Handle, World};
+use crate::operations::{Buffer, Done, Operations};
+use crate::peers::Peers;
+use crate::wire::{Header, HEADER};
+use gasnet_conduit::{Class, JobRank, PollScope};
+use gasnet_conduit_util::mapped::Mapped;
+use gasnet_conduit_util::pool::Pool;
+use gasnet_conduit_util::record::Record;
+use gasnet_sys::maybe_locked::{MaybeLocked, MaybeLockedGuard};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Bytes of a small send buffer.
+pub const SMALL: usize = 2 << 10;
+/// Most send buffers of each size for requests, and for replies.
+pub const BUFFERS: usize = 4096;
+/// Time for threads to leave MPI, and for own messages to arrive, at the end.
+const LAST: Duration = Duration::from_secs(2);
+
+/// MPI and the peers. It stays for the life of the process: MPI has addresses of buffers.
+pub struct Link<H: 'static> {
+    pub world: &'static World<H>,
+    pub rank: JobRank,
+    pub peers: Peers<H>,
+    /// Identifies the job.
+    pub token: u32,
+    /// Bytes of the largest packet.
+    pub max_packet: usize,
+    /// Operations under way. Its holder may call MPI.
+    pub operations: MaybeLocked<Operations<H>>,
+    /// Send buffers for requests and replies, small and large.
+    pub pools: [[Pool<(), Mapped>; 2]; 2],
+    /// A signal handler ends this process: whether it interrupted a call of MPI is not known.
+    pub by_signal: AtomicBool,
+}
+
+/// MPI, for a thread that has it for itself.
+pub type Turn<'a, H> = MaybeLockedGuard<'a, Operations<H>>;
+
+impl<H: Handle> Link<H> {
+    /// MPI, once no other thread has it. None if this process has stopped.
+    #[inline]
+    pub fn turn(&self) -> Option<Turn<'_, H>> {
+        let turn = self.operations.lock();
+        (!self.peers.states.is_stopped()).then_some(turn)
+    }
+
+    /// MPI, unless another thread has it, or this process has stopped.
+    #[inline]
+    pub fn try_turn(&self) -> Option<Turn<'_, H>> {
+        let turn = self.operations.try_lock()?;
+        (!self.peers.states.is_stopped()).then_some(turn)
+    }
+
+    /// A header of this process.
+    pub fn header(&self, bytes: u32, credits: u32) -> Header {
+        Header {
+            source: self.rank.0,
+            bytes,
+            credits,
+            token: self.token,
+        }
+    }
+
+    /// A send buffer for a packet of `bytes` bytes.
+    #[inline]
+    pub fn buffer(&self, class: Class, bytes: usize) -> Option<Buffer> {
+        let [small, large] = &self.pools[index(class)];
+        let pool = if HEADER + bytes <= small.bytes() { small } else { large };
+        pool.take().or_else(|| {
+            const MORE: usize = 16;
+            pool.grow(MORE, Mapped::new, |_| ()).ok()?;
+            pool.take()
+        })
+    }
+
+    /// Starts to send what lies in a buffer. If that fails, the peer is lost.
+    pub fn post(&self, turn: &mut Turn<'_, H>, to: JobRank, class: Class, from: Buffer, bytes: usize) {
+        let place = self.peers.places(to)[index(class)];
+        // SAFETY: nobody has the buffer until the send is complete, and MPI is the caller's.
+        match unsafe { self.world.functions.send(place, from.address(), bytes) } {
+            Ok(request) => turn.sending(request, to, from),
+            Err(Failure(why)) => {
+                from.release();
+                self.peers.states.lose(to, why);
+            }
+        }
+    }
+
+    /// Posts a receive into a buffer. If that fails, so has the network.
+    pub fn receive(&self, turn: &mut Turn<'_, H>, class: Class, address: usize) {
+        let class = index(class);
+        let comm = self.peers.places(self.rank)[class].comm;
+        // SAFETY: nobody has the buffer until the receive is complete, and MPI is the caller's.
+        match unsafe { self.world.functions.receive(comm, address, HEADER + self.max_packet) } {
+            Ok(request) => turn.receiving(class, request, address),
+            Err(Failure(why)) => self.peers.states.fail(&why),
+        }
+    }
+
+    /// MPI, after this process has stopped. None if a thread does not leave it.
+    fn last_turn(&self) -> Option<Turn<'_, H>> {
+        self.peers.states.stop();
+        let start = Instant::now();
+        while !self.by_signal.load(Ordering::Relaxed) && start.elapsed() < LAST {
+            if let Some(turn) = self.operations.try_lock() {
+                return Some(turn);
+            }
+            std::thread::yield_now();
+        }
+        None
+    }
+
+    /// Whether no thread is inside MPI, or will be.
+    pub fn has_left(&self) -> bool {
+        self.last_turn().is_some()
+    }
+
+    /// Completes the receives, before MPI is finalized, by messages to this process. MPIs otherwise
+    /// wait for them or complain, and not all can cancel them (reference/mpi.md).
+    pub fn drain(&self) {
+        let Some(mut turn) = self.last_turn() else { return };
+        for class in [Class::Request, Class::Reply] {
+            for _ in 0..turn.posted(index(class)) {
+                let Some(mut buffer) = self.buffer(class, 0) else {
+                    return;
+                };
+                self.header(0, 0).put(buffer.bytes(HEADER));
+                self.post(&mut turn, self.rank, class, buffer, HEADER);
+            }
+        }
+        let start = Instant::now();
+        let has_any = |turn: &Turn<'_, H>| turn.posted(0) + turn.posted(1) > 0 || turn.is_sending();
+        while has_any(&turn) && start.elapsed() < LAST {
+            match turn.next(self.world.functions, PollScope::All) {
+                Ok(Some(Done::Sent(buffer))) => buffer.release(),
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Sending messages.
+#![forbid(unsafe_code)]
+
+use crate::credits::SendReservation;
+use crate::ffi::Handle;
+use crate::link::Link;
+use crate::wire::{HEADER, NO_PACKET};
+use gasnet_conduit::{Busy, Class, JobRank};
+use gasnet_conduit_util::parts::{gather, length};
+use gasnet_conduit_util::record::Record;
+
+impl<H: Handle> Link<H> {
+    /// See [`gasnet_conduit::Network::send`].
+    pub fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
+        let bytes = length(parts);
+        assert!(
+            bytes <= self.max_packet,
+            "defect: a packet of {bytes} bytes is longer than the conduit's limit"
+        );
+        let Some(reservation) = SendReservation::take(&self.peers, peer, class)? else {
+            return Ok(());
+        };
+        let Some(mut buffer) = self.buffer(class, bytes) else {
+            return Err(reservation.cancel(&self.peers));
+        };
+        let (header, packet) = buffer.bytes(HEADER + bytes).split_at_mut(HEADER);
+        self.header(bytes as u32, reservation.credits).put(header);
+        gather(parts, packet);
+        let Some(mut turn) = self.turn() else {
+            buffer.release();
+            return Err(Busy);
+        };
+        self.post(&mut turn, peer, class, buffer, HEADER + bytes);
+        Ok(())
+    }
+
+    /// Returns credits to a peer in a message of their own.
+    pub fn return_credits(&self, peer: JobRank) {
+        let owed = self.peers.credits(peer);
+        let Some(mut buffer) = self.buffer(Class::Reply, 0) else {
+            return self.peers.limits.note(peer, owed);
+        };
+        let credits = owed.take_owed(u32::MAX);
+        self.header(NO_PACKET, credits).put(buffer.bytes(HEADER));
+        match self.turn() {
+            Some(mut turn) => self.post(&mut turn, peer, Class::Reply, buffer, HEADER),
+            None => buffer.release(),
+        }
+    }
+}

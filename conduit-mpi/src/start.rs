@@ -1,0 +1,131 @@
+//! The start: communicators, and receives in them.
+
+use crate::boot_record::BootRecord;
+use crate::ffi::{Failure, Handle, Place, Process, World};
+use crate::link::{Link, BUFFERS, SMALL};
+use crate::operations::Operations;
+use crate::peers::Peers;
+use crate::settings::{Level, Settings, MOST_RECEIVES};
+use crate::wire::HEADER;
+use gasnet_conduit::config::Choice;
+use gasnet_conduit::{config, Class, ConduitError, JobRank, StartInfo};
+use gasnet_conduit_util::credits::Credits;
+use gasnet_conduit_util::mapped::Mapped;
+use gasnet_conduit_util::pool::Pool;
+use gasnet_sys::maybe_locked::{MaybeLocked, Sharing};
+use std::sync::atomic::AtomicBool;
+
+/// Starts the conduit. `is_alone`: for a job of threads of this process. Collective.
+pub fn open<H: Handle>(
+    world: &'static World<H>,
+    info: &StartInfo<'_>,
+    is_alone: bool,
+) -> Result<&'static Link<H>, ConduitError> {
+    try_open(world, info, is_alone).map_err(failed)
+}
+
+/// The error of a start that failed with a message without a full stop.
+pub fn failed(why: impl std::fmt::Display) -> ConduitError {
+    ConduitError {
+        message: format!("The mpi conduit cannot start: {why}."),
+    }
+}
+
+fn try_open<H: Handle>(
+    world: &'static World<H>,
+    info: &StartInfo<'_>,
+    is_alone: bool,
+) -> Result<&'static Link<H>, String> {
+    let settings = Settings::read(info.size);
+    let own = communicators(world, info.size, is_alone);
+    // Every process takes part in the exchange, so that one that fails does not keep others.
+    let all = BootRecord::new(own.as_ref().ok(), &settings).exchange(info);
+    let (own, all) = (own?, all?);
+    let places = all.iter().map(|record| {
+        [0, 1].map(|class| Place {
+            comm: if is_alone {
+                H::of_number(record.comms[class])
+            } else {
+                own[class].comm
+            },
+            rank: record.rank as i32,
+        })
+    });
+    // SAFETY: if one thread calls the conduit, no other does at the same time.
+    let sharing = unsafe { Sharing::new(!info.single_threaded) };
+    let pools = || [SMALL, HEADER + settings.max_packet].map(|bytes| Pool::of_threads(bytes, BUFFERS, sharing));
+    let link: &'static Link<H> = Box::leak(Box::new(Link {
+        world,
+        rank: info.rank,
+        peers: Peers::new(places, Credits::new(settings.credits, settings.slack)),
+        token: info.message_token() as u32,
+        max_packet: settings.max_packet,
+        operations: MaybeLocked::new(Operations::new(), sharing),
+        pools: [pools(), pools()],
+        by_signal: AtomicBool::new(false),
+    }));
+    post_receives(link, &settings).map_err(|why| format!("no memory for receives: {why}"))?;
+    if !is_alone {
+        world
+            .at_finalize(Box::new(|| link.drain()))
+            .map_err(|Failure(why)| why)?;
+    }
+    if info.rank == JobRank(0) {
+        report(link, info, &settings);
+    }
+    Ok(link)
+}
+
+/// Communicators for requests and replies, and the place of this process in them.
+fn communicators<H: Handle>(world: &World<H>, ranks: u32, is_alone: bool) -> Result<[Place<H>; 2], String> {
+    let (rank, size) = world.place();
+    if !is_alone && size != ranks {
+        return Err(format!(
+            "the job has {ranks} ranks, but MPI has started {size}. Start the program with mpiexec or gasnetrun_mpi of \
+             the same MPI: {}",
+            world.name()
+        ));
+    }
+    let place = || {
+        let rank = rank as i32;
+        world.communicator(is_alone).map(|comm| Place { comm, rank })
+    };
+    let failed = |Failure(why)| format!("{}: {why}", world.name());
+    Ok([place().map_err(failed)?, place().map_err(failed)?])
+}
+
+/// Posts receives for the requests that all peers can have under way, and as many for replies, up
+/// to [`MOST_RECEIVES`].
+fn post_receives<H: Handle>(link: &Link<H>, settings: &Settings) -> std::io::Result<()> {
+    let count = (settings.credits.saturating_mul(link.peers.count())).min(MOST_RECEIVES) as usize;
+    let bytes = (HEADER + settings.max_packet).next_multiple_of(64);
+    let Some(mut turn) = link.turn() else { return Ok(()) };
+    for class in [Class::Request, Class::Reply] {
+        // It stays for the life of the process, as does the link.
+        let memory = Box::leak(Box::new(Mapped::new(count * bytes)?)).address();
+        for index in 0..count {
+            link.receive(&mut turn, class, memory + index * bytes);
+        }
+    }
+    Ok(())
+}
+
+/// Names the library, for `GASNET_VERBOSEENV`, and warns of a thread level that does not suffice.
+fn report<H: Handle>(link: &Link<H>, info: &StartInfo<'_>, settings: &Settings) {
+    let level = link.world.level;
+    if config::get().get_or_default(&config::VERBOSEENV) {
+        gasnet_conduit::print_line(format_args!(
+            "GASNet: mpi: {} with the thread level {}. Requests in flight to a peer: {}.",
+            link.world.name(),
+            Level::WORDS[level as usize],
+            settings.credits
+        ));
+    }
+    if (level as usize) < Level::Serialized as usize && !info.single_threaded && !config::is_quiet() {
+        gasnet_conduit::print_line(format_args!(
+            "GASNet: WARNING: mpi: the program has initialised MPI with the thread level {}, and several threads may \
+             call it, one at a time. Initialise it with MPI_Init_thread and MPI_THREAD_SERIALIZED.",
+            Level::WORDS[level as usize]
+        ));
+    }
+}

@@ -1,0 +1,156 @@
+//! Jobs of processes, started by the launcher of each MPI of this machine: Debian's MPICH and Open
+//! MPI, and those whose prefixes `GASNET_TEST_MPI` lists (as after `pip install --prefix`),
+//! separated by colons. An MPI that is missing is skipped with a message.
+
+use gasnet_conduit::config::{self, Config};
+use gasnet_conduit::conformance::{start_info, Log};
+use gasnet_conduit::{Busy, Class, Conduit, JobRank, Network, PollScope, Stop, Upcalls};
+use gasnet_conduit_mpi::Mpi;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// Tells a process of a job what to do.
+const TASK: &str = "GASNET_TEST_MPI_TASK";
+const RANKS: u32 = 3;
+
+/// An MPI: its launcher, and its library.
+struct Installed {
+    mpiexec: PathBuf,
+    library: PathBuf,
+}
+
+/// The MPIs of this machine.
+fn installed() -> Vec<Installed> {
+    let libraries = ["libmpi.so.12", "libmpi.so.40", "libmpi_abi.so.1"];
+    let prefixes = std::env::var("GASNET_TEST_MPI").unwrap_or_default();
+    let of_prefix = |prefix: &str| {
+        libraries.map(|library| Installed {
+            mpiexec: Path::new(prefix).join("bin/mpiexec"),
+            library: Path::new(prefix).join("lib").join(library),
+        })
+    };
+    let of_debian = [("mpiexec.mpich", "libmpich.so.12"), ("mpiexec.openmpi", "libmpi.so.40")];
+    let of_debian = of_debian.map(|(mpiexec, library)| Installed {
+        mpiexec: Path::new("/usr/bin").join(mpiexec),
+        library: Path::new("/usr/lib/x86_64-linux-gnu").join(library),
+    });
+    let prefixes = prefixes.split(':').filter(|prefix| !prefix.is_empty());
+    let all = of_debian.into_iter().chain(prefixes.flat_map(of_prefix));
+    all.filter(|mpi| mpi.mpiexec.exists() && mpi.library.exists()).collect()
+}
+
+/// Runs a task in processes that an MPI starts.
+fn run(mpi: &Installed, task: &str, variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(&mpi.mpiexec);
+    command
+        .args(["-n", &RANKS.to_string()])
+        .arg(std::env::current_exe().unwrap());
+    command.args(["--exact", "a_process", "--nocapture", "--test-threads=1"]);
+    // Open MPI refuses root, and more processes than cores.
+    let allowed = [
+        "OMPI_ALLOW_RUN_AS_ROOT",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
+        "OMPI_MCA_rmaps_base_oversubscribe",
+    ];
+    command
+        .envs(allowed.map(|name| (name, "1")))
+        .env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
+    // Of Intel MPI, whose fabrics need devices.
+    command
+        .env("I_MPI_FABRICS", "shm")
+        .env("GASNET_MPI_LIBRARY", &mpi.library)
+        .env(TASK, task);
+    command.envs(variables.iter().copied()).output().unwrap()
+}
+
+/// Runs a task with each MPI, and checks how its launcher ends.
+fn run_each(task: &str, status: i32) {
+    let all = installed();
+    if all.is_empty() {
+        eprintln!("skipped: this machine has neither MPICH nor Open MPI");
+    }
+    for mpi in all {
+        let output = run(&mpi, task, &[]);
+        let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        let library = mpi.library.display();
+        assert_eq!(output.status.code(), Some(status), "{library}: {text}");
+        assert_eq!(text.matches("talked").count(), RANKS as usize, "{library}: {text}");
+        eprintln!("{library}: passed");
+    }
+}
+
+#[test]
+fn packets_of_every_size_arrive() {
+    run_each("talk", 0);
+}
+
+#[test]
+fn a_failure_is_the_status_of_the_launcher() {
+    run_each("fail", 7);
+}
+
+/// Upcalls that reply to requests with their bytes.
+struct Echo<'a>(&'a dyn Network, Log);
+
+impl Upcalls for Echo<'_> {
+    fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]) {
+        while class == Class::Request && self.0.send(source, Class::Reply, &[packet]) == Err(Busy) {
+            self.0.poll(PollScope::Replies, &mut self.1);
+        }
+        self.1.packet(source, class, packet);
+    }
+    fn done(&mut self, _: gasnet_conduit::Cookie, _: gasnet_conduit::Completion) {}
+    fn peer_lost(&mut self, peer: JobRank, why: &str) {
+        panic!("{peer}: {why}");
+    }
+    fn network_lost(&mut self, why: &str) {
+        panic!("{why}");
+    }
+}
+
+/// A process of a job; nothing else in a run of all tests.
+#[test]
+fn a_process() {
+    let Ok(task) = std::env::var(TASK) else { return };
+    let conduit: &'static Mpi = Box::leak(Box::new(Mpi::new()));
+    config::install(Config::load(&[conduit.variables()]).unwrap());
+    let bootstrap = conduit.bootstrap().unwrap();
+    let place = bootstrap.join().unwrap();
+    assert_eq!(place.size, RANKS, "{}", place.system);
+    let all: Vec<_> = (0..place.size).map(JobRank).collect();
+    let exchange = |bytes: &[u8]| bootstrap.exchange(bytes).unwrap();
+    let network = conduit
+        .start(&start_info(JobRank(place.rank), &all, &exchange))
+        .unwrap();
+    talk(&*network, JobRank(place.rank), conduit.limits().max_packet_bytes);
+    // Nobody leaves while others wait for replies.
+    exchange(&[0]);
+    println!("talked");
+    network.stop(Stop::Orderly);
+    bootstrap.leave(true);
+    std::process::exit(if task == "fail" { 7 } else { 0 });
+}
+
+/// Sends requests of many sizes to all, and waits for theirs and for all replies.
+fn talk(network: &dyn Network, rank: JobRank, max: usize) {
+    let sizes = [1, 100, 2000, 5000, 40_000, max];
+    let (rounds, start) = (20, Instant::now());
+    let mut echo = Echo(network, Log::default());
+    let expected = rounds * sizes.len() * RANKS as usize;
+    for (round, &bytes) in (0..rounds).flat_map(|round| sizes.iter().map(move |bytes| (round, bytes))) {
+        let packet = vec![(round as u8) ^ rank.0 as u8; bytes];
+        for peer in (0..RANKS).map(JobRank) {
+            while network.send(peer, Class::Request, &[&packet]) == Err(Busy) {
+                network.poll(PollScope::All, &mut echo);
+            }
+        }
+    }
+    let of_class = |echo: &Echo<'_>, wanted| echo.1.packets.iter().filter(|(_, class, _)| *class == wanted).count();
+    while of_class(&echo, Class::Request) < expected || of_class(&echo, Class::Reply) < expected {
+        network.poll(PollScope::All, &mut echo);
+        assert!(start.elapsed() < Duration::from_secs(60), "no progress");
+    }
+    let is_whole = |packet: &[u8]| sizes.contains(&packet.len()) && packet.iter().all(|byte| *byte == packet[0]);
+    assert!(echo.1.packets.iter().all(|(_, _, packet)| is_whole(packet)));
+}
