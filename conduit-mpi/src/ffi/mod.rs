@@ -6,6 +6,8 @@
 //! ignored: the conduit's own headers have what they would tell.
 
 mod abi;
+#[cfg(test)]
+mod headers;
 mod library;
 mod message;
 mod world;
