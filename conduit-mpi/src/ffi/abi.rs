@@ -78,6 +78,10 @@ pub const STANDARD: Constants<usize> = Constants {
     levels: [0, 1024, 2048, 4096],
 };
 
+/// `MPI_ERRORS_RETURN` of the standard ABI's draft, in Intel MPI 2021.19: its mpi_abi.h has this
+/// value, and there 0x143 aborts (tried).
+pub const INTEL_ERRORS_RETURN: usize = 0x142;
+
 /// Objects of Open MPI, whose addresses are the handles.
 pub const OBJECTS: Constants<&CStr> = Constants {
     comm_world: c"ompi_mpi_comm_world",

@@ -174,7 +174,11 @@ impl Found {
         // Only the standard ABI answers with a version; MPICH 5's and Intel's other libraries have
         // the function and answer -1 (reference/mpi.md).
         if standard_abi(&library) {
-            return Functions::look_up(&library, abi::STANDARD, version).map(Self::pointers);
+            let mut constants = abi::STANDARD;
+            if version.starts_with("Intel") {
+                constants.errors_return = abi::INTEL_ERRORS_RETURN;
+            }
+            return Functions::look_up(&library, constants, version).map(Self::pointers);
         }
         if has(abi::OBJECTS.comm_world) {
             let constants = abi::open_mpi(&library)?;
