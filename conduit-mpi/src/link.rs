@@ -37,6 +37,14 @@ pub struct Link<H: 'static> {
     pub by_signal: AtomicBool,
 }
 
+/// A message that is ready to be sent: `bytes` bytes of a buffer.
+pub struct Message {
+    pub to: JobRank,
+    pub class: Class,
+    pub buffer: Buffer,
+    pub bytes: usize,
+}
+
 /// MPI, for a thread that has it for itself.
 pub type Turn<'a, H> = MaybeLockedGuard<'a, Operations<H>>;
 
@@ -77,14 +85,20 @@ impl<H: Handle> Link<H> {
         })
     }
 
-    /// Starts to send what lies in a buffer. If that fails, the peer is lost.
-    pub fn post(&self, turn: &mut Turn<'_, H>, to: JobRank, class: Class, from: Buffer, bytes: usize) {
+    /// Starts to send a message. If that fails, the peer is lost.
+    pub fn post(&self, turn: &mut Turn<'_, H>, message: Message) {
+        let Message {
+            to,
+            class,
+            buffer,
+            bytes,
+        } = message;
         let place = self.peers.places(to)[index(class)];
         // SAFETY: nobody has the buffer until the send is complete, and MPI is the caller's.
-        match unsafe { self.world.functions.send(place, from.address(), bytes) } {
-            Ok(request) => turn.sending(request, to, from),
+        match unsafe { self.world.functions.send(place, buffer.address(), bytes) } {
+            Ok(request) => turn.sending(request, to, buffer),
             Err(Failure(why)) => {
-                from.release();
+                buffer.release();
                 self.peers.states.lose(to, why);
             }
         }
@@ -129,7 +143,16 @@ impl<H: Handle> Link<H> {
                     return;
                 };
                 self.header(0, 0).put(buffer.bytes(HEADER));
-                self.post(&mut turn, self.rank, class, buffer, HEADER);
+                let (to, bytes) = (self.rank, HEADER);
+                self.post(
+                    &mut turn,
+                    Message {
+                        to,
+                        class,
+                        buffer,
+                        bytes,
+                    },
+                );
             }
         }
         let start = Instant::now();

@@ -3,7 +3,7 @@
 
 use crate::credits::SendReservation;
 use crate::ffi::Handle;
-use crate::link::Link;
+use crate::link::{Link, Message};
 use crate::wire::{HEADER, NO_PACKET};
 use gasnet_conduit::{Busy, Class, JobRank};
 use gasnet_conduit_util::parts::{gather, length};
@@ -30,7 +30,16 @@ impl<H: Handle> Link<H> {
             buffer.release();
             return Err(Busy);
         };
-        self.post(&mut turn, peer, class, buffer, HEADER + bytes);
+        let (to, bytes) = (peer, HEADER + bytes);
+        self.post(
+            &mut turn,
+            Message {
+                to,
+                class,
+                buffer,
+                bytes,
+            },
+        );
         Ok(())
     }
 
@@ -42,9 +51,18 @@ impl<H: Handle> Link<H> {
         };
         let credits = owed.take_owed(u32::MAX);
         self.header(NO_PACKET, credits).put(buffer.bytes(HEADER));
-        match self.turn() {
-            Some(mut turn) => self.post(&mut turn, peer, Class::Reply, buffer, HEADER),
-            None => buffer.release(),
-        }
+        let Some(mut turn) = self.turn() else {
+            return buffer.release();
+        };
+        let (to, class, bytes) = (peer, Class::Reply, HEADER);
+        self.post(
+            &mut turn,
+            Message {
+                to,
+                class,
+                buffer,
+                bytes,
+            },
+        );
     }
 }
