@@ -104,7 +104,8 @@ pub fn selected(
     Ok(None)
 }
 
-/// The spawner that this site has for the launcher of a conduit (`configure --with-ofi-spawner`).
+/// The spawner that this installation has for the launcher of a conduit (`configure
+/// --with-ofi-spawner`).
 pub fn of_site(conduit: &str) -> Result<Option<Decision>, String> {
     let name = variable(conduit);
     let Some(value) = built_in(&name) else { return Ok(None) };
@@ -112,7 +113,7 @@ pub fn of_site(conduit: &str) -> Result<Option<Decision>, String> {
     Ok(spawner.map(|spawner| Decision {
         spawner,
         by_spawnfn: false,
-        why: format!("{name}={value} is this site's default"),
+        why: format!("{name}={value} is the default of this installation"),
     }))
 }
 

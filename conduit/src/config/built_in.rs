@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 /// Variables that may have a site default, and its value.
-const DEFAULTS: [(&str, Option<&str>); 31] = [
+const DEFAULTS: [(&str, Option<&str>); 32] = [
     ("GASNET_PMI", option_env!("DEFAULT_PMI")),
     ("GASNET_CSPAWN_CMD", option_env!("DEFAULT_CSPAWN_CMD")),
     ("GASNET_SSH_CMD", option_env!("DEFAULT_SSH_CMD")),
@@ -32,6 +32,8 @@ const DEFAULTS: [(&str, Option<&str>); 31] = [
     ("GASNET_OFI_NUM_COMPLETIONS", option_env!("DEFAULT_OFI_NUM_COMPLETIONS")),
     ("GASNET_UCX_SPAWNER", option_env!("DEFAULT_UCX_SPAWNER")),
     ("GASNET_UCX_MAX_MEDIUM", option_env!("DEFAULT_UCX_MAX_MEDIUM")),
+    // Processes that another launcher has started are no job of MPI.
+    ("GASNET_MPI_SPAWNER", Some("mpi")),
     ("GASNET_GNI_SPAWNER", option_env!("DEFAULT_GNI_SPAWNER")),
     ("GASNET_ELAN_SPAWNER", option_env!("DEFAULT_ELAN_SPAWNER")),
     ("GASNET_GNI_MAX_MEDIUM", option_env!("DEFAULT_GNI_MAX_MEDIUM")),

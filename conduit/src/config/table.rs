@@ -202,6 +202,9 @@ variables! {
             .scope(Scope::Launcher);
         OFI_SPAWNER: Option<Spawner> = choice("GASNET_OFI_SPAWNER", "auto", "As GASNET_SPAWNER, for ofi.")
             .scope(Scope::Launcher);
+        MPI_SPAWNER: Option<Spawner> = choice("GASNET_MPI_SPAWNER", "auto",
+            "As GASNET_SPAWNER, for mpi. Where it is not set, gasnetrun_mpi runs the launcher of an MPI.")
+            .scope(Scope::Launcher).ours();
         SPAWNFN: Option<String> = text("GASNET_SPAWNFN",
             "How udp programs start their ranks where the variables above do not decide: L on this host, S through \
              remote shells, C by GASNET_CSPAWN_CMD.")

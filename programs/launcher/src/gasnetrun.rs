@@ -46,6 +46,7 @@ const OPTIONS: &str = "\
       -v                     be verbose about what is happening
       -t                     test only, don't execute anything (implies -v)
       -k                     keep any temporary files created (implies -v; there are none)
+      -encode, -noencode     accepted, as with -args or -env: arguments and variables are passed unchanged
       -spawner=<name>        force use of a specific spawner: fork, ssh, pmi, mpi or custom (-spawn: L, S, C)
       --conduit=<name>       conduit for a program with the universal library (@CONDUITS@)
       --help, --version      print this text or the version
@@ -201,6 +202,7 @@ fn parse(launcher: &str, mut arguments: impl Iterator<Item = OsString>) -> Resul
             "-l" | "--label" => request.label = true,
             "-v" | "-vv" | "-k" => request.verbose = true,
             "-t" => (request.verbose, request.test_only) = (true, true),
+            "-encode" | "-encode-args" | "-encode-env" | "-noencode" | "-noencode-args" | "-noencode-env" => {}
             "-h" | "-help" | "--help" => return Err(Stop::Help),
             "--version" => return Err(Stop::Version),
             _ => return wrong(format!("unrecognized option '{text}'")),
@@ -569,6 +571,8 @@ mod tests {
             assert!(set.contains(&(name.to_owned(), "ssh".into())), "{name}");
         }
         assert!(read(&["-n", "1", "-t", "a"]).unwrap().test_only);
+        let encoded = read(&["-n", "1", "-noencode", "-encode-args", "-encode-env", "a", "-encode"]);
+        assert_eq!(encoded.unwrap().program, ["a", "-encode"]);
         assert_eq!(read(&["-n", "1", "--conduit=sock", "a"]).unwrap().conduit, "sock");
         assert_eq!(read(&["-n", "1", "--", "-prog"]).unwrap().program, ["-prog"]);
     }
