@@ -8,6 +8,7 @@ import jobs  # noqa: E402  (pytest.ini names the folder)
 import libfabrics  # noqa: E402
 import lines  # noqa: E402
 import matrix  # noqa: E402
+import mpis  # noqa: E402
 import programs  # noqa: E402
 import pytest  # noqa: E402
 import workshop  # noqa: E402
@@ -36,6 +37,8 @@ class Choice:
                 raise matrix.Unknown(f"{option} {unfit[0]}: not understood")
         if options.emulator and not any(c.conduit in jobs.EMULATORS for c in self.configurations):
             raise matrix.Unknown(f"--emulator: no conduit with an emulator is chosen ({', '.join(jobs.EMULATORS)})")
+        for name in options.mpi.split():
+            matrix.known("MPI", name, [*mpis.BY_NAME, mpis.ALL])
         if options.providers:
             matrix.known("kind of providers", options.providers.partition(":")[0], libfabrics.KINDS)
         if options.providers and {c.conduit for c in self.configurations} != {"ofi"}:
@@ -64,6 +67,7 @@ def pytest_addoption(parser):
     group.addoption("--env", default="", help="further environment, NAME=value words")
     group.addoption("--emulator", default="", help="options of scripts/with-emulator: --faults late --faults yield=9")
     group.addoption("--providers", default="", help="over providers of libfabric: versions, profiles, profiles:SEED")
+    group.addoption("--mpi", default="", help="these MPIs start the C programs: names of support/mpis.py, or all")
     group.addoption("--timeout-factor", type=float, default=1)
     group.addoption("--lines", nargs="?", const="", default=None, metavar="PREFIX", help="report as a check's step")
 
@@ -142,6 +146,7 @@ def is_for(item, configuration):
         all(configuration.conduit in mark.args for mark in item.iter_markers("conduits"))
         and all(configuration.conduit not in mark.args for mark in item.iter_markers("not_conduits"))
         and all(configuration.build in mark.args for mark in item.iter_markers("flavours"))
+        and (configuration.conduit != "mpi" or item.get_closest_marker("mpi"))
     )
 
 

@@ -2,8 +2,8 @@
 # setup.sh [build|check|lint|all] [cluster] [rdma]: installs the Debian packages that are missing:
 # for building, for `make check` (the default), for `make lint`, for `make check-all`. "lint" and
 # "all" also install ruff, which Debian 12 has no package of, in $BUILD/ruff, and "all" cbindgen,
-# bindgen, cargo-deny, cargo-mutants and four versions of libfabric likewise (215 MB to fetch, 9 MB
-# on disk). "cluster" adds the ssh server and the process managers of gasnet-compat-tests/cluster
+# bindgen, cargo-deny, cargo-mutants, four versions of libfabric and three MPIs likewise (365 MB to
+# fetch, 400 MB on disk). "cluster" adds the ssh server and the process managers of gasnet-compat-tests/cluster
 # (20 MB to fetch, 83 MB on disk), "rdma" the virtual machine of scripts/rdma-vm. When nothing is
 # missing it uses no network. Rust itself must be installed already (by rustup, or any toolchain
 # from the version in Cargo.toml on).
@@ -56,6 +56,8 @@ check() {
     need_file libfabric1 libfabric.so.1 /usr/lib /usr/local/lib
     [ -e /usr/include/rdma/fabric.h ] || missing="$missing libfabric-dev"
     need_file libucx0 libucp.so.0 /usr/lib /usr/local/lib
+    # An MPI, with its launcher.
+    need mpiexec.hydra mpich
 }
 lint() {
     need python3 python3
@@ -74,6 +76,10 @@ everything() {
     need ucx_perftest ucx-utils
     # UCX's headers, with which the bindings of conduit-ucx are compared.
     [ -e /usr/include/ucp/api/ucp.h ] || missing="$missing libucx-dev"
+    # MPIs, whose headers the tables of conduit-mpi are compared with.
+    need mpicc.mpich libmpich-dev
+    need mpirun.openmpi openmpi-bin
+    need mpicc.openmpi libopenmpi-dev
     need dpkg-buildpackage dpkg-dev
     need dh debhelper
     need lintian lintian
@@ -171,6 +177,8 @@ install_tools() {
     if has all; then
         env BUILD="$BUILD" "$BUILD/ruff/bin/python" -B "$root/gasnet-compat-tests/support/libfabrics.py" ||
             echo "setup: without these packages of PyPI the step providers skips tests" >&2
+        env BUILD="$BUILD" "$BUILD/ruff/bin/python" -B "$root/gasnet-compat-tests/support/mpis.py" ||
+            echo "setup: without these packages of PyPI the step mpi skips tests" >&2
         install_crate cbindgen cbindgen "$CBINDGEN_VERSION" prototypes
         install_crate bindgen-cli bindgen "$BINDGEN_VERSION" prototypes
         install_crate cargo-deny cargo-deny "$CARGO_DENY_VERSION" lint

@@ -4,13 +4,13 @@ import managers
 import mpi
 import pytest
 from bed import blocks, cyclic
-from kinds import ALL
+from kinds import ALL, MANAGED
 
 ODD = ["", "a b", "c'd", 'e"f', "$HOME", "`id`", "\\", "--", "new\nline"]
 
 
 @managers.each(quick=managers.QUICK)
-@pytest.mark.hosts("managers")
+@pytest.mark.hosts("managers", conduits=MANAGED)
 def test_blocks_and_arguments(bed, manager):
     words, env = managers.command(bed, manager, 6, "--", *ODD)
     bed.run(words, env=env, places=blocks(6, bed.names()), nbrhds=3, arguments=ODD, manager=True)
@@ -24,7 +24,7 @@ def test_as_nobody(bed, manager):
 
 
 @managers.each()
-@pytest.mark.hosts("managers")
+@pytest.mark.hosts("managers", conduits=MANAGED)
 def test_many_ranks_and_small_neighbourhoods(bed, manager):
     words, env = managers.command(bed, manager, 15)
     if manager == "openmpi":
@@ -42,7 +42,7 @@ def test_a_conduit_without_a_network(bed, manager):
 
 
 @pytest.mark.parametrize("manager", ("hydra", "openmpi", "srun-pmi2", "srun-pmix"))
-@pytest.mark.hosts("managers")
+@pytest.mark.hosts("managers", conduits=MANAGED)
 def test_cyclic_ranks(bed, manager):
     words = [bed.program.path]
     if manager == "hydra":

@@ -5,21 +5,15 @@ import os
 import shutil
 
 import matrix
+import mpis
 import pytest
 
 LIMIT = 60.0
-# The compiler and the launcher. Debian's names first; other systems have one MPI, whose names are
-# the plain ones.
-MPIS = {
-    "MPICH": ("mpicc.mpich", "mpiexec.hydra"),
-    "OpenMPI": ("mpicc.openmpi", "mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none"),
-    "MPI": ("mpicc", "mpiexec"),
-}
-FOUND = [name for name, words in MPIS.items() if all(shutil.which(word.split()[0]) for word in words)]
-if len(FOUND) > 1 and FOUND[-1] == "MPI":
-    # The plain names mean one of the others.
-    FOUND.pop()
-pytestmark = pytest.mark.skipif(not FOUND, reason="no MPI is installed (mpicc and mpiexec)")
+FOUND = [mpi.name for mpi in mpis.installed() if mpi.compiler and shutil.which(mpi.compiler)]
+pytestmark = [
+    pytest.mark.skipif(not FOUND, reason="no MPI is installed (mpicc and mpiexec)"),
+    pytest.mark.mpi,
+]
 ORDERS = ("gasnet-first", "mpi-between", "mpi-first")
 ENDS = ("finalize-return", "finalize-exit", "exit", "return", "atexit", "one-exits", "one-exits-mpi", "abort")
 USED = r"^rank \d+ has used both: 0 failures$"
@@ -56,13 +50,13 @@ def pytest_generate_tests(metafunc):
 
 def compiled(shop, mpi):
     """The program."""
-    return shop.compile(f"{os.path.dirname(__file__)}/launch_mpi.c", compiler=[MPIS[mpi][0]])
+    return shop.compile(f"{os.path.dirname(__file__)}/launch_mpi.c", compiler=[mpis.BY_NAME[mpi].compiler])
 
 
 def expect(shop, mpi, job, extra=None, options=()):
     """A job of the launcher; all ranks use both libraries, and have the same numbers in both."""
     ranks, order, level, end, code = job
-    command = [*MPIS[mpi][1].split(), *options, "-n", str(ranks), compiled(shop, mpi), order, level, end, str(code)]
+    command = [*mpis.BY_NAME[mpi].start(ranks), *options, compiled(shop, mpi), order, level, end, str(code)]
     patterns = (rf"^rank (\d+) of {ranks} is \1 of {ranks} in MPI$", ranks), USED
     # After an abort, MPI's launcher may end before it has forwarded the ranks' output.
     shop.expect(command, code, *(() if end == "abort" else patterns), extra=extra, timeout=LIMIT)
@@ -80,6 +74,7 @@ def test_neighbourhoods(shop, mpi):
     expect(shop, mpi, job, {"GASNET_SUPERNODE_MAXSIZE": "1"}, options)
 
 
+@pytest.mark.not_conduits("mpi")
 @pytest.mark.parametrize("how", ["directly", "launcher"])
 def test_alone(shop, mpi, how):
     """Without MPI's launcher each rank is alone in its MPI; MPI_Init comes after gex_Client_Init,
@@ -98,5 +93,5 @@ def test_our_launcher(shop, mpi):
     """Our launcher starts MPI's."""
     words = [shop.launcher, "-spawner=mpi", "-n", "2", compiled(shop, mpi)]
     patterns = (r"^rank (\d+) of 2 is \1 of 2 in MPI$", 2), USED
-    extra = {"MPIRUN_CMD": f"{MPIS[mpi][1]} -n %N %C"}
+    extra = {"MPIRUN_CMD": mpis.BY_NAME[mpi].template()}
     shop.expect([*words, "gasnet-first", "init", "finalize-return", "7"], 7, *patterns, extra=extra, timeout=LIMIT)

@@ -1,7 +1,6 @@
 """Clients' launchers put programs around and inside each other."""
 
-import shutil
-
+import mpis
 import pytest
 
 INNER = "'{run} -n 3 {show} rank 7'"
@@ -64,19 +63,13 @@ def test_number_of_its_own(launch):
     launch.expect("{show} nested '{show} 3 rank 8'", 0, *patterns, ranks=2)
 
 
-MANAGERS = {
-    "MPICH": "mpiexec.hydra",
-    "OpenMPI": "mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none",
-}
-
-
-@pytest.fixture(params=MANAGERS)
+@pytest.fixture(params=["MPICH", "OpenMPI"])
 def manager(request):
     """The words of a process manager."""
-    words = MANAGERS[request.param]
-    if not shutil.which(words.split()[0]):
-        pytest.skip(f"{request.param} is not installed")
-    return words
+    mpi = mpis.BY_NAME[request.param]
+    if not mpi.is_there():
+        pytest.skip(f"{mpi.name} is not installed")
+    return mpi.launcher
 
 
 @pytest.mark.parametrize(

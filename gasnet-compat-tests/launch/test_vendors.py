@@ -70,15 +70,8 @@ JOBS = {
         ("no-shim", 1, "cannot open the shim", "env GASNET_ELAN_SHIM=/nowhere prun -n 2 {place}"),
     ],
 }
-# Cases of exit/exit_cases.c that end with the same code under these launchers, but for an abort,
-# which they report as a kill.
-EXITS = """
-    collective-exit collective-return exit-barrier exit-wait exit-poll exit-spin
-    early-collective early-one early-return-one return-barrier return-spin handlers-collective
-    handler-remote handler-loopback handler-many prepared-request prepared-reply unflushed
-    threads-collective thread-one-spin thread-one-poll segv kill kill-wait kill-flood
-"""
-for name, code in [(name, exits.simplest(name).status) for name in EXITS.split()] + [("abort", 137)]:
+# They report an abort as a kill.
+for name, code in [(name, exits.simplest(name).status) for name in exits.UNDER_LAUNCHERS] + [("abort", 137)]:
     JOBS["cray"].append((f"exit-{name}", code, f"exit codes: {code}", f"aprun -n 4 -N 2 {{exit}} {name}"))
     JOBS["quadrics"].append((f"exit-{name}", code, "", f"prun -n 4 -N 2 {{exit}} {name}"))
 

@@ -14,6 +14,8 @@ import tempfile
 import time
 import uuid
 
+import mpis
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MARK = "GASNET_CHECK_JOB"
 GRACE_SECONDS = 3.0
@@ -75,6 +77,8 @@ def missing(conduit):
             ctypes.CDLL(os.environ.get("GASNET_UCX_LIBRARY", "libucp.so.0"))
         except OSError as error:
             return f"UCX cannot be loaded: {error}"
+    if conduit == "mpi" and not mpis.installed():
+        return "no MPI is installed (mpich or openmpi-bin)"
     return ""
 
 

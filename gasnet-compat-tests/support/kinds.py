@@ -34,6 +34,8 @@ KINDS = {
 }
 NETWORKED = ("udp", "ofi", "any", "ucx", "ibv", "gni", "elan")
 ALL = ("udp", "ofi", "any", "ucx", "smp", "ibv", "gni", "elan")
+# Those whose jobs process managers start; of mpi only they do.
+MANAGED = (*NETWORKED, "mpi")
 # Those whose addresses GASNet chooses.
 BY_ADDRESS = tuple(conduit for conduit in NETWORKED if conduit != "ucx")
 # The emulators join the processes of one host.
@@ -60,8 +62,9 @@ def marked(node):
 def programs_of(config):
     """The flavours and conduits that the command line chooses."""
     found = {(c.flavour, c.conduit): c for c in config.stash[programs.CHOICE].configurations if c.segment == "fast"}
-    known = [key for key in found if key[1] in ALL]
-    return [found[key] for key in sorted(known, key=lambda key: (key[0] != "release", ALL.index(key[1])))]
+    order = (*ALL, "mpi")
+    known = [key for key in found if key[1] in order]
+    return [found[key] for key in sorted(known, key=lambda key: (key[0] != "release", order.index(key[1])))]
 
 
 def pytest_generate_tests(metafunc):
@@ -99,7 +102,7 @@ def is_chosen(config, item):
         return False
     first = program is found[0] or program.conduit == "smp"
     # Not of every conduit with a network.
-    own = conduits not in (NETWORKED, ALL, BY_ADDRESS)
+    own = conduits not in (NETWORKED, MANAGED, ALL, BY_ADDRESS)
     own = own and program is next(p for p in found if p.conduit == program.conduit)
     if config.option.every:
         return True

@@ -5,14 +5,13 @@ $BUILD/libfabric."""
 
 import ctypes
 import os
-import subprocess
 import sys
-import tempfile
-import zipfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import matrix
+import wheels
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("BUILD") or ROOT / "build")
@@ -148,40 +147,19 @@ def version_of(library):
 
 
 def fetch(release):
-    """Fetches a release, unless it is there."""
-    if release.folder.exists():
-        return
-    print(f"setup: fetching libfabric {release.version} ({release.package} of PyPI)", flush=True)
-    release.folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=release.folder.parent) as scratch:
-        wanted, made = Path(scratch, "wanted"), Path(scratch, "made")
-        wanted.write_text(f"{release.package} --hash=sha256:{release.sha256}\n", encoding="ascii")
-        pip = [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps"]
-        options = ["--only-binary", ":all:", "--require-hashes", "-d", scratch, "-r", str(wanted)]
-        subprocess.run([*pip, *options], check=True, stdin=subprocess.DEVNULL)
-        made.mkdir(mode=0o755)
-        with zipfile.ZipFile(next(Path(scratch).glob("*.whl"))) as wheel:
-            for member in wheel.namelist():
-                name = member.rpartition("/")[2]
-                if name in FILES:
-                    made.joinpath(name).write_bytes(wheel.read(member))
+    """Fetches a release."""
+
+    def take(wheel, made):
+        for member in wheel.namelist():
+            name = member.rpartition("/")[2]
+            if name in FILES:
+                made.joinpath(name).write_bytes(wheel.read(member))
         found = version_of(made / FILES[0])
         if found != release.version:
             raise ValueError(f"{release.package} has libfabric {found}, not {release.version}")
-        made.rename(release.folder)
 
-
-def main():
-    """Fetches what can be fetched; exit status 1 if something cannot."""
-    failed = False
-    for release in RELEASES:
-        try:
-            fetch(release)
-        except (OSError, ValueError, subprocess.CalledProcessError) as error:
-            print(f"setup: {release.package}: {error}", file=sys.stderr)
-            failed = True
-    return int(failed)
+    wheels.fetch(release.package, release.sha256, release.folder, take)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(wheels.fetch_all({release.package: partial(fetch, release) for release in RELEASES}))

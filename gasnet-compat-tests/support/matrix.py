@@ -24,10 +24,10 @@ EVERY_MODE = (
     ("release", "gni"),
 )
 # A slice runs over these only the families whose calls use the network.
-NETWORKS = ("ibv", "gni", "elan", "ucx", "ofi")
+NETWORKS = ("ibv", "gni", "elan", "ucx", "ofi", "mpi")
 NETWORK_FAMILIES = ("am", "rma", "atomic", "vis", "event", "coll")
 # Jobs of these can be on several hosts.
-SEVERAL_HOSTS = ("ibv", "gni", "elan", "ucx", "ofi", "udp", "any")
+SEVERAL_HOSTS = ("ibv", "gni", "elan", "ucx", "ofi", "udp", "mpi", "any")
 # Release programs cover neighbourhoods of two; this configuration is for those that need the debug
 # flavour.
 ONLY_DEBUG = ("debug", "sock", 2)

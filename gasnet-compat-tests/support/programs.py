@@ -30,6 +30,7 @@ from pathlib import Path
 import jobs
 import libfabrics
 import matrix
+import mpis
 import pytest
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -90,7 +91,9 @@ class ProgramFile(pytest.File):
             always = every or (matrix.is_first(configuration, found) and mode == modes[-1])
             one_in = configuration.one_in if options.slice else 4
             if always or matrix.chance(options.slice or options.part, f"{family}/{key} {name}", one_in):
-                yield Program.from_parent(self, name=name, where=(configuration, family, mode), found=found)
+                for mpi in mpis.of(configuration.conduit, options.mpi):
+                    own = f"{name}:{mpi.name}" if options.mpi else name
+                    yield Program.from_parent(self, name=own, where=(configuration, family, mode), found=found, mpi=mpi)
 
     def over(self, provider, name, where, found):
         """A variant over a provider of libfabric."""
@@ -119,11 +122,11 @@ class Reason(pytest.Item):
 
 
 class Program(pytest.Item):
-    """A program in one configuration and mode."""
+    """A program in one configuration and mode, started by an MPI or by itself."""
 
-    def __init__(self, *, where, found, **others):
+    def __init__(self, *, where, found, mpi=None, **others):
         super().__init__(**others)
-        (self.configuration, self.family, self.mode), self.found = where, found
+        (self.configuration, self.family, self.mode), self.found, self.mpi = where, found, mpi
         self.undersubscribed = self.family == BY_CORES and matrix.number(self.nodeid) % 2 == 0
         if self.undersubscribed:
             self.user_properties.append(("cores", "64"))
@@ -187,6 +190,8 @@ class Program(pytest.Item):
         """One job."""
         options, size = self.config.option, str(self.configuration.size)
         environment = {} if self.mode.startswith("tools-") else {"GASNET_PSHM_NODES": str(count)}
+        if self.mpi:
+            environment = self.mpi.environment()
         if self.configuration.size:
             environment["GASNET_SUPERNODE_MAXSIZE"] = size
         if self.undersubscribed:
@@ -200,7 +205,8 @@ class Program(pytest.Item):
         if self.configuration.size and environment["GASNET_SUPERNODE_MAXSIZE"] == size:
             environment["TEST_NBRHD_MOST"] = size
         network = jobs.emulated(self.configuration.conduit, os.path.join(work, "emulators"), options.emulator.split())
-        command = [*network, *options.wrapper.split(), binary, *self.found.get("ARGS", "").split()]
+        starter = [*network, *(self.mpi.start(count) if self.mpi else [])]
+        command = [*starter, *options.wrapper.split(), binary, *self.found.get("ARGS", "").split()]
         as_root = "ROOT" in self.found and matrix.chance("root", f"{self.nodeid} {count}", 4)
         return jobs.run(command, timeout, environment, unprivileged=not as_root)
 
