@@ -2,7 +2,7 @@
 # depends on what.
 #
 #   make                  build the libraries, the tools and the launcher
-#     CONDUITS="smp gni elan ibv ucx ofi udp" MODES="seq parsync par" DEBUG=1
+#     CONDUITS="smp gni elan ibv ucx ofi udp mpi" MODES="seq parsync par" DEBUG=1
 #     UNIVERSAL=0         without libgasnet, which holds all CONDUITS and chooses at start
 #     PROGRAMS=0          without gasnetrun, gasnet_info and gasnet_trace
 #     SEGMENT=fast|large|everything

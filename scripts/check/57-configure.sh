@@ -71,10 +71,10 @@ EON
 attempt "configure: config.status by its environment" \
     sh -c "cd upcxx && CONFIG_COMMANDS= CONFIG_LINKS= CONFIG_HEADERS= CONFIG_FILES=../names:../names.in ./config.status"
 has "config.status replaces names" \
-    '^CONDUITS=elan gni ibv ofi smp ucx udp FAMILY=[A-Z][A-Za-z]*/[A-Z][A-Za-z]*/none PERL=.*perl SUFFIX=$' names
+    '^CONDUITS=elan gni ibv mpi ofi smp ucx udp FAMILY=[A-Z][A-Za-z]*/[A-Z][A-Za-z]*/none PERL=.*perl SUFFIX=$' names
 has "config.status leaves other names alone" '^THREADS=-D_REENTRANT/-lpthread X=@NOTHING@$' names
 attempt "configure: make echovar" \
-    sh -c "make -s -C upcxx echovar VARNAME=CONDUITS | grep -qx 'CONDUITS=\"elan gni ibv ofi smp ucx udp\"'"
+    sh -c "make -s -C upcxx echovar VARNAME=CONDUITS | grep -qx 'CONDUITS=\"elan gni ibv mpi ofi smp ucx udp\"'"
 attempt "configure: config.status knows AR" \
     sh -c "echo 'AR=@AR@' | (cd upcxx && ./config.status --file=-:-) | grep -q '^AR=/.*ar$'"
 # Only configured: make check-all builds both.
@@ -177,7 +177,7 @@ refuses "a version of PMI that is none" 'x, 1, 2 or cray is expected' --with-pmi
 refuses "a conduit that is not here" 'no conduit portals4' --enable-portals4
 in_tree "a conduit that is only probed for" probed --enable-portals4=probe
 refuses "no conduit" 'no conduit is left' --disable-smp --disable-ibv --disable-ucx --disable-ofi \
-    --disable-udp --disable-gni --disable-elan
+    --disable-udp --disable-mpi --disable-gni --disable-elan
 refuses "no mode" 'no thread mode' --disable-seq --disable-par --disable-parsync
 refuses "a prefix with a blank" 'special characters in --prefix' --prefix="$WORK/a b"
 refuses "a compiler that is none" 'C compiler does not' --with-cc=/bin/false
@@ -256,7 +256,7 @@ for value in 'CONDUITS:gni smp' 'DEFAULT_USE_UDREG:0' 'DEFAULT_GNI_MAX_MEDIUM:81
 done
 for option in --disable-aries --disable-gemini --disable-gni; do
     in_tree "without gni" without "$option" --enable-aries-udreg --disable-bug3480-workaround
-    has "$option" '^CONDUITS := elan ibv ofi smp ucx udp$' without/config.mk
+    has "$option" '^CONDUITS := elan ibv mpi ofi smp ucx udp$' without/config.mk
 done
 in_tree "a spawner of elan" elan --with-elan-spawner=pmi
 has "a spawner of elan" '^DEFAULT_ELAN_SPAWNER := pmi$' elan/config.mk

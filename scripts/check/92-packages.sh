@@ -37,7 +37,7 @@ in_check_all "packages: layout, building, installing and removing them"
 # ---- the layout, from an installation as debian/rules makes it ----
 tmp=$WORK/tmp
 attempt "packages: make install as debian/rules calls it" make --no-print-directory -C "$ROOT" install \
-    CONDUITS="smp gni elan ibv ucx ofi udp" MODES="seq parsync par" DEBUG=0 LIBDIR_SO=1 \
+    CONDUITS="smp gni elan ibv ucx ofi udp mpi" MODES="seq parsync par" DEBUG=0 LIBDIR_SO=1 \
     PREFIX="/usr/lib/$triplet/gasnet" DESTDIR="$tmp"
 attempt "packages: debian/arrange" debian/arrange "$tmp" "$triplet"
 (cd "$tmp" && find . ! -type d | sed 's|^\./||' | sort) >"$WORK/files"

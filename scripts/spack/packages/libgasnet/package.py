@@ -26,11 +26,11 @@ class Libgasnet(MakefilePackage):
 
     variant(
         "conduits",
-        default="smp,gni,elan,ibv,ucx,ofi,udp",
-        values=("smp", "gni", "elan", "ibv", "ucx", "ofi", "udp"),
+        default="smp,gni,elan,ibv,ucx,ofi,udp,mpi",
+        values=("smp", "gni", "elan", "ibv", "ucx", "ofi", "udp", "mpi"),
         multi=True,
         description="Networks to build for; gni opens libugni at run time, elan a shim, ibv libibverbs, ucx libucp, "
-        "ofi libfabric",
+        "ofi libfabric, mpi any MPI",
     )
     variant(
         "modes", default="seq,parsync,par", values=("seq", "parsync", "par"), multi=True, description="Thread modes"
