@@ -1,7 +1,7 @@
 /* ucx: what UCX allows between two processes of this host, without GASNet: the program that
  * conduit-ucx is compared with.
  *
- *   cc -O2 -I programs/perf programs/benches/ucx.c programs/perf/limits.c -lucp -lucs -o ucx
+ *   cc -O2 -I programs/perf programs/benches/{ucx,raw}.c programs/perf/limits.c -lucp -lucs -o ucx
  *   UCX_TLS=tcp,self ./ucx [-y] [-w] [-n ROUNDS]
  *
  *   -y  yield between empty polls; the default spins unless both processes share a core
@@ -12,6 +12,7 @@
  * of UCX select the transport. Every failure ends both processes with status 1. */
 #define _GNU_SOURCE
 #include "limits.h"
+#include "raw.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -29,31 +30,19 @@
 #include <unistd.h>
 
 enum {
-    BLOCKS = 11,
-    SECONDS = 120, /* a run takes seconds: more is a hang */
-    LARGEST = 4 << 20,
-    WINDOW = 8,  /* outstanding large puts */
     MESSAGE = 1, /* id of messages */
-    HEADER = 16,
-    OUTSTANDING = 256, /* messages of the flood without credit */
-    CREDITS = 64       /* messages per credit */
+    HEADER = 16
 };
 
-static struct {
-    bool yield, wakeup;
-    long rounds;
-} options = {.rounds = 1000};
-
-static int rank;   /* 0 measures, 1 serves */
 static int pipe_;  /* socket to the other process */
 static pid_t peer; /* rank 0: the other process */
 static ucp_context_h context;
 static ucp_worker_h worker;
 static ucp_ep_h endpoint;
 static ucp_rkey_h key;
-static char *target, *source;   /* LARGEST bytes each, registered */
-static uint64_t remote;         /* the peer's `target` */
-static long received, expected; /* messages, since the start */
+static char *target, *source; /* LARGEST bytes each, registered */
+static uint64_t remote;       /* the peer's `target` */
+static void *requests[WINDOW];
 
 static _Noreturn void fail(const char *call, ucs_status_t status) {
     fflush(stdout);
@@ -85,7 +74,7 @@ static void *exchange(void *mine, size_t size) {
     return bytes;
 }
 
-static void poll_worker(void) {
+void poll_library(void) {
     if (ucp_worker_progress(worker) == 0 && options.yield) sched_yield();
 }
 
@@ -94,8 +83,8 @@ static bool is_done(void *request) {
 }
 
 /* Waits for an operation and frees its request. */
-static void complete(const char *call, void *request) {
-    while (!is_done(request)) poll_worker();
+static void finish(const char *call, void *request) {
+    while (!is_done(request)) poll_library();
     ucs_status_t status = UCS_PTR_IS_PTR(request) ? ucp_request_check_status(request) : UCS_PTR_STATUS(request);
     if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
     check(call, status);
@@ -108,133 +97,51 @@ static ucs_status_t on_message(void *argument, const void *header, size_t header
     return UCS_OK;
 }
 
-/* Waits for `count` more messages. Some may have arrived while this process polled for others. */
-static void receive(long count) {
-    expected += count;
-    while (received < expected) poll_worker();
-}
-
 /* An eager message: a header, and a payload if `bytes` is not 0. */
-static void send_message(size_t bytes) {
+void send_message(size_t bytes) {
     static char header[HEADER];
     ucp_request_param_t parameters = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_AM_SEND_FLAG_EAGER};
-    complete("ucp_am_send_nbx", ucp_am_send_nbx(endpoint, MESSAGE, header, HEADER, source, bytes, &parameters));
+    finish("ucp_am_send_nbx", ucp_am_send_nbx(endpoint, MESSAGE, header, HEADER, source, bytes, &parameters));
 }
 
-static void flush(void) {
+void flush(void) {
     ucp_request_param_t parameters = {0};
-    complete("ucp_ep_flush_nbx", ucp_ep_flush_nbx(endpoint, &parameters));
+    finish("ucp_ep_flush_nbx", ucp_ep_flush_nbx(endpoint, &parameters));
 }
 
-static void *put(size_t bytes) {
+void put(size_t bytes, int slot) {
     ucp_request_param_t parameters = {0};
-    return ucp_put_nbx(endpoint, source, bytes, remote, key, &parameters);
+    requests[slot] = ucp_put_nbx(endpoint, source, bytes, remote, key, &parameters);
 }
 
-static void *get(size_t bytes) {
+void get(size_t bytes, int slot) {
     ucp_request_param_t parameters = {0};
-    return ucp_get_nbx(endpoint, source, bytes, remote, key, &parameters);
+    requests[slot] = ucp_get_nbx(endpoint, source, bytes, remote, key, &parameters);
 }
 
-static void add(void) {
+void complete(int slot) {
+    finish("a put or get", requests[slot]);
+    requests[slot] = NULL;
+}
+
+void add_one(size_t bytes) {
     static uint64_t one = 1, result;
+    (void)bytes;
     ucp_request_param_t parameters = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER,
                                       .datatype = ucp_dt_make_contig(sizeof one),
                                       .reply_buffer = &result};
-    complete("ucp_atomic_op_nbx", ucp_atomic_op_nbx(endpoint, UCP_ATOMIC_OP_ADD, &one, 1, remote, key, &parameters));
+    finish("ucp_atomic_op_nbx", ucp_atomic_op_nbx(endpoint, UCP_ATOMIC_OP_ADD, &one, 1, remote, key, &parameters));
 }
 
-static void put_and_flush(size_t bytes) {
-    complete("ucp_put_nbx", put(bytes));
+void put_whole(size_t bytes) {
+    put(bytes, 0);
+    complete(0);
     flush();
 }
 
-static void get_whole(size_t bytes) { complete("ucp_get_nbx", get(bytes)); }
-
-static void add_one(size_t bytes) {
-    (void)bytes;
-    add();
-}
-
-/* Ends a phase in which rank 1 only polls. */
-static void end_phase(void) {
-    if (rank == 0) {
-        send_message(8);
-    } else {
-        receive(1);
-    }
-}
-
-static double median(double *times) {
-    qsort(times, BLOCKS, sizeof *times, ascending);
-    return times[BLOCKS / 2];
-}
-
-static double one_sided_us(void (*operation)(size_t), size_t bytes) {
-    double times[BLOCKS] = {0};
-    for (int block = -1; rank == 0 && block < BLOCKS; block++) {
-        double start = now_us();
-        for (long i = 0; i < options.rounds; i++) operation(bytes);
-        if (block >= 0) times[block] = (now_us() - start) / (double)options.rounds;
-    }
-    end_phase();
-    return median(times);
-}
-
-/* Microseconds per put or get of a series with one flush, `WINDOW` of them outstanding. */
-static double flood_us(void *(*start_one)(size_t), size_t bytes) {
-    double times[BLOCKS] = {0};
-    long count = bytes > 65536 ? 64 : options.rounds;
-    for (int block = -1; rank == 0 && block < BLOCKS; block++) {
-        void *requests[WINDOW] = {NULL};
-        double start = now_us();
-        for (long i = 0; i < count + WINDOW; i++) {
-            if (i >= WINDOW) complete("a put or get", requests[i % WINDOW]);
-            if (i < count) requests[i % WINDOW] = start_one(bytes);
-        }
-        flush();
-        if (block >= 0) times[block] = (now_us() - start) / (double)count;
-    }
-    end_phase();
-    return median(times);
-}
-
-static double round_trip_us(size_t bytes) {
-    double times[BLOCKS] = {0};
-    for (int block = -1; block < BLOCKS; block++) {
-        double start = now_us();
-        for (long i = 0; i < options.rounds; i++) {
-            if (rank == 0) send_message(bytes);
-            receive(1);
-            if (rank == 1) send_message(bytes);
-        }
-        if (block >= 0) times[block] = (now_us() - start) / (double)options.rounds;
-    }
-    return median(times);
-}
-
-/* Microseconds per message from rank 0 to rank 1. A credit comes back per CREDITS messages. */
-static double message_us(size_t bytes) {
-    double times[BLOCKS] = {0};
-    long count = (options.rounds * 4 + CREDITS - 1) / CREDITS * CREDITS;
-    for (int block = -1; block < BLOCKS; block++) {
-        long first = expected;
-        double start = now_us();
-        if (rank == 0) {
-            for (long i = 0; i < count; i++) {
-                while (i - (received - first) * CREDITS >= OUTSTANDING) poll_worker();
-                send_message(bytes);
-            }
-            receive(count / CREDITS);
-        } else {
-            for (long i = CREDITS; i <= count; i += CREDITS) {
-                receive(CREDITS);
-                send_message(8);
-            }
-        }
-        if (block >= 0) times[block] = (now_us() - start) / (double)count;
-    }
-    return median(times);
+void get_whole(size_t bytes) {
+    get(bytes, 0);
+    complete(0);
 }
 
 static void open_worker(void) {
@@ -287,14 +194,7 @@ static void register_memory(void) {
     free(address);
 }
 
-static void print(const char *what, size_t bytes, double us) {
-    if (rank != 0) return;
-    printf("#   %s of %zu bytes: %.3f us\n", what, bytes, us);
-    fflush(stdout);
-}
-
 static void run(void) {
-    static const size_t sizes[] = {8, 1024, 8192, 65536, 1 << 20};
     bind_to_core(rank);
     open_worker();
     register_memory();
@@ -306,47 +206,18 @@ static void run(void) {
         printf("# UCX %s, UCX_TLS=%s, %s%s\n", ucp_get_version_string(), transports ? transports : "",
                options.yield ? "yields" : "spins", options.wakeup ? ", wakeup" : "");
     }
-    for (int i = 0; i < 3; i++) print("round trip", sizes[i], round_trip_us(sizes[i]));
-    for (int i = 0; i < 3; i++) print("flood of messages", sizes[i], message_us(sizes[i]));
-    for (int i = 0; i < 5; i++) {
-        print("put and flush", sizes[i], one_sided_us(put_and_flush, sizes[i]));
-        print("get", sizes[i], one_sided_us(get_whole, sizes[i]));
-        print("flood of puts", sizes[i], flood_us(put, sizes[i]));
-        print("flood of gets", sizes[i], flood_us(get, sizes[i]));
-    }
-    print("fetching addition", 8, one_sided_us(add_one, 8));
-}
-
-static void on_alarm(int signal) {
-    static const char message[] = "ucx: not finished after 120 s: an operation hangs (lower -n)\n";
-    (void)signal;
-    if (write(STDERR_FILENO, message, sizeof message - 1) < 0) _exit(1);
-    _exit(1);
+    measure();
 }
 
 int main(int argc, char **argv) {
-    int sockets[2], option, status;
-    cpu_set_t cores;
-    while ((option = getopt(argc, argv, "ywn:")) != -1) {
-        if (option == 'y') options.yield = true;
-        else if (option == 'w') options.wakeup = true;
-        else if (option == 'n') options.rounds = atol(optarg);
-        else optind = argc + 1;
-    }
-    if (optind != argc || options.rounds < 1) {
-        fprintf(stderr, "usage: ucx [-y] [-w] [-n ROUNDS]\n");
-        return 2;
-    }
-    CPU_ZERO(&cores);
-    if (sched_getaffinity(0, sizeof cores, &cores) == 0 && CPU_COUNT(&cores) < 2) options.yield = true;
+    int sockets[2], status;
+    read_options(argc, argv, "ucx", true);
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) < 0 || (peer = fork()) < 0) {
         perror("ucx");
         return 1;
     }
     rank = peer == 0;
     if (rank == 1) prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGALRM, on_alarm);
-    alarm(SECONDS);
     pipe_ = sockets[rank];
     close(sockets[!rank]);
     run();
