@@ -145,6 +145,12 @@ impl Library {
         names.find_map(|name| Self::open_file(vendor, name, libc::RTLD_NOLOAD).ok())
     }
 
+    /// The library in a file that is not among its names. None if it cannot be opened or, when it
+    /// `is_loaded` already, is not.
+    pub fn in_file(vendor: &'static Vendor, name: &CStr, is_loaded: bool) -> Option<Self> {
+        Self::open_file(vendor, name, if is_loaded { libc::RTLD_NOLOAD } else { 0 }).ok()
+    }
+
     fn open_file(vendor: &'static Vendor, name: &CStr, flags: c_int) -> Result<Self, libloading::Error> {
         let file = OsStr::from_bytes(name.to_bytes());
         let flags = loader::RTLD_NOW | loader::RTLD_LOCAL | flags;
@@ -322,5 +328,8 @@ mod tests {
         assert!(unsafe { program.function::<*const c_void>(c"malloc") }.is_ok());
         let names = [c"libgasnet-no-such-library.so.1", c"libc.so.6"];
         assert!(Library::open_one(&NOWHERE, &config, &names).is_ok());
+        let in_file = |name, is_loaded| Library::in_file(&NOWHERE, name, is_loaded).is_some();
+        assert!(in_file(c"libc.so.6", true) && in_file(c"libc.so.6", false));
+        assert!(!in_file(c"libutil.so.1", true) && in_file(c"libutil.so.1", false));
     }
 }

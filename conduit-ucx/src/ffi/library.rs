@@ -1,6 +1,7 @@
 //! `libucp.so.0`, opened at run time.
 
 use super::bindings as abi;
+use super::suffixed;
 use crate::settings::LIBRARY;
 use gasnet_conduit::config;
 use gasnet_conduit::library::{Library, Vendor};
@@ -22,9 +23,26 @@ pub const OLDEST: (u32, u32) = (1, 11);
 /// The functions of this process.
 static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();
 
-/// Whether this process has a copy of UCX already, which MPI or another library has brought.
+/// The copy of UCX that this process has already: MPI or another library has brought it.
+fn loaded() -> Option<Library> {
+    let with_suffix = || suffixed::loaded().find_map(|name| Library::in_file(&VENDOR, &name, true));
+    Library::loaded(&VENDOR).or_else(with_suffix)
+}
+
+/// Whether this process has a copy of UCX already.
 pub fn is_loaded() -> bool {
-    Library::loaded(&VENDOR).is_some()
+    loaded().is_some()
+}
+
+/// The copy that the user has named, or an installed one. The error is a message.
+fn installed() -> Result<Library, String> {
+    let config = config::get();
+    Library::open(&VENDOR, config).or_else(|why| {
+        let mut names = suffixed::installed().filter(|_| !config.is_set(&LIBRARY));
+        names
+            .find_map(|name| Library::in_file(&VENDOR, &name, false))
+            .ok_or(why)
+    })
 }
 
 /// Declares the table of the library's functions.
@@ -126,7 +144,7 @@ impl Functions {
     /// A copy that the process has is taken, because a second one fails to load: its libucp would
     /// be linked to the libucs of the first.
     fn open() -> Result<Self, String> {
-        let library = Library::loaded(&VENDOR).map_or_else(|| Library::open(&VENDOR, config::get()), Ok)?;
+        let library = loaded().map_or_else(installed, Ok)?;
         // SAFETY: ucp.h: three numbers to write.
         let get_version =
             unsafe { library.function::<unsafe extern "C" fn(*mut u32, *mut u32, *mut u32)>(c"ucp_get_version")? };

@@ -14,6 +14,7 @@ mod library;
 mod memory;
 mod operation;
 mod resources;
+mod suffixed;
 mod worker;
 
 pub use library::{is_loaded, Functions};
