@@ -181,21 +181,12 @@ impl Pool {
     /// Takes an operation, or makes more. None if there are as many as there may be, or no memory.
     #[inline]
     pub fn take(&self) -> Option<OwnedOperation> {
-        let free = self.pool.take().or_else(|| {
-            self.grow().ok()?;
-            self.pool.take()
-        });
-        free.map(OwnedOperation)
-    }
-
-    #[cold]
-    fn grow(&self) -> std::io::Result<()> {
-        const MORE: usize = 32;
-        self.pool.grow(MORE, Mapped::new, |_| Operation {
+        let idle = || Operation {
             kind: Kind::Idle,
             peer: JobRank(0),
             cookie: Cookie::new(0),
             reaped: Arc::clone(&self.reaped),
-        })
+        };
+        self.pool.take_or_make(idle).map(OwnedOperation)
     }
 }

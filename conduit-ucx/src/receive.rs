@@ -69,18 +69,9 @@ impl Arrivals {
         }
     }
 
-    /// A free buffer, if there may be one.
-    fn buffer(&self) -> Option<Buffer> {
-        const MORE: usize = 32;
-        self.buffers.take().or_else(|| {
-            self.buffers.grow(MORE, Mapped::new, |_| ()).ok()?;
-            self.buffers.take()
-        })
-    }
-
     fn copy(&self, data: &[u8]) -> Body {
-        let buffer = if data.len() <= COPIED { self.buffer() } else { None };
-        match buffer {
+        let is_small = data.len() <= COPIED;
+        match is_small.then(|| self.buffers.take_or_make(|| ())).flatten() {
             Some(mut buffer) => {
                 buffer.bytes(data.len()).copy_from_slice(data);
                 Body::Buffered(buffer, data.len())

@@ -4,6 +4,7 @@
 //! An item belongs to one pool for ever: the pool's list has it, or the thread that took it, or the
 //! network, as an address, until its operation completes.
 
+use crate::mapped::Mapped;
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
 use gasnet_sys::maybe_locked::{MaybeLocked, Sharing};
@@ -267,10 +268,22 @@ impl<H, C: Chunk> Pool<H, C> {
     }
 }
 
+impl<H> Pool<H, Mapped> {
+    /// Takes an item, or makes some. None if there are as many as there may be, or no memory.
+    #[inline]
+    pub fn take_or_make(&self, head: impl Fn() -> H) -> Option<Item<H, Mapped>> {
+        /// Items that are made at once.
+        const MORE: usize = 32;
+        self.take().or_else(|| {
+            self.grow(MORE, Mapped::new, |_| head()).ok()?;
+            self.take()
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mapped::Mapped;
 
     type Numbered = Pool<u64, Mapped>;
 
@@ -290,6 +303,13 @@ mod tests {
         assert!(all.iter().all(|item| **item == 7 && item.address() % 64 == 0));
         all.into_iter().for_each(Item::release);
         assert!(pool.take().is_some());
+    }
+
+    #[test]
+    fn items_are_made_when_they_are_taken() {
+        let pool = Numbered::new(64, 33);
+        let all: Vec<_> = std::iter::from_fn(|| pool.take_or_make(|| 7)).collect();
+        assert_eq!(all.len(), 33);
     }
 
     #[test]
