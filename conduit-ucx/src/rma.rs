@@ -5,7 +5,7 @@
 //! not free at return is flushed after it is, so that both are reported in order. UCX asks for
 //! write access to the source of a large put, which constants do not have: they are copied.
 
-use crate::ffi::{Endpoint, Source, Started, Status, Target, Turn};
+use crate::ffi::{Endpoint, MemoryType, Source, Started, Status, Target, Turn};
 use crate::link::Link;
 use crate::memory::refused::Refused;
 use crate::memory::Segments;
@@ -145,7 +145,9 @@ impl OneSided {
             address: put.from.address,
             bytes: put.bytes,
         };
-        if put.source == SourceUse::Now && put.bytes <= BOUNCE {
+        let memory = MemoryType::of(put.from.device);
+        let is_host = memory == MemoryType::HOST;
+        if is_host && put.source == SourceUse::Now && put.bytes <= BOUNCE {
             return self.put_bounced(put, source, after);
         }
         if self.refused.has(source) {
@@ -157,7 +159,7 @@ impl OneSided {
         };
         let begun = self.try_begin(held, (Kind::Put(after), put.cookie), &put.to, |turn, target, held| {
             // SAFETY: the runtime keeps the source readable and unchanged until completion.
-            unsafe { turn.put::<OwnedOperation>(target, source, held.context()) }
+            unsafe { turn.put::<OwnedOperation>(target, (source, memory), held.context()) }
         });
         match begun {
             Ok(None) => Ok(LocalCompletion::Later),
@@ -169,6 +171,7 @@ impl OneSided {
                 Ok(LocalCompletion::AtReturn)
             }
             Err(None) => Err(Busy),
+            Err(Some((held, why))) if !is_host => Err(self.link.failed(held, why)),
             Err(Some((mut held, why))) => match held.take_after() {
                 Some(after) => {
                     held.release();
@@ -227,7 +230,7 @@ impl OneSided {
             &put.to,
             |turn, target, held| {
                 // SAFETY: of the operation until its completion.
-                unsafe { turn.put::<OwnedOperation>(target, copy, held.context()) }
+                unsafe { turn.put::<OwnedOperation>(target, (copy, MemoryType::HOST), held.context()) }
             },
         );
         let Ok(done) = begun else {
@@ -253,9 +256,10 @@ impl Rma for OneSided {
             address: get.to.address,
             bytes: get.bytes,
         };
+        let memory = MemoryType::of(get.to.device);
         let done = self.begin(held, (Kind::Get, get.cookie), &get.from, |turn, target, held| {
             // SAFETY: the runtime keeps the destination until completion.
-            unsafe { turn.get::<OwnedOperation>(target, to, held.context()) }
+            unsafe { turn.get::<OwnedOperation>(target, (to, memory), held.context()) }
         })?;
         if let Some(done) = done {
             done.reap(Ok(()));

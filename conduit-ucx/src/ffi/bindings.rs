@@ -217,6 +217,11 @@ pub const UCP_MEM_MAP_PARAM_FIELD_FLAGS: ucp_mem_map_params_field = 4;
 pub const UCP_MEM_MAP_PARAM_FIELD_PROT: ucp_mem_map_params_field = 8;
 pub const UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE: ucp_mem_map_params_field = 16;
 pub type ucp_mem_map_params_field = libc::c_uint;
+pub const UCP_ATTR_FIELD_REQUEST_SIZE: ucp_context_attr_field = 1;
+pub const UCP_ATTR_FIELD_THREAD_MODE: ucp_context_attr_field = 2;
+pub const UCP_ATTR_FIELD_MEMORY_TYPES: ucp_context_attr_field = 4;
+pub const UCP_ATTR_FIELD_NAME: ucp_context_attr_field = 8;
+pub type ucp_context_attr_field = libc::c_uint;
 pub const UCP_WORKER_ATTR_FIELD_THREAD_MODE: ucp_worker_attr_field = 1;
 pub const UCP_WORKER_ATTR_FIELD_ADDRESS: ucp_worker_attr_field = 2;
 pub const UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS: ucp_worker_attr_field = 4;
@@ -282,6 +287,16 @@ pub struct ucp_params {
     pub name: *const libc::c_char,
 }
 pub type ucp_params_t = ucp_params;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct ucp_context_attr {
+    pub field_mask: u64,
+    pub request_size: usize,
+    pub thread_mode: ucs_thread_mode_t,
+    pub memory_types: u64,
+    pub name: [libc::c_char; 32usize],
+}
+pub type ucp_context_attr_t = ucp_context_attr;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct ucp_worker_attr {

@@ -78,6 +78,7 @@ functions! {
         c_uint, c_uint, *const abi::ucp_params_t, *const abi::ucp_config_t, *mut abi::ucp_context_h,
     ) -> abi::ucs_status_t;
     cleanup = c"ucp_cleanup" (abi::ucp_context_h);
+    context_query = c"ucp_context_query" (abi::ucp_context_h, *mut abi::ucp_context_attr_t) -> abi::ucs_status_t;
     context_print_info = c"ucp_context_print_info" (abi::ucp_context_h, *mut libc::FILE);
     config_read = c"ucp_config_read" (*const c_char, *const c_char, *mut *mut abi::ucp_config_t) -> abi::ucs_status_t;
     config_modify = c"ucp_config_modify" (*mut abi::ucp_config_t, *const c_char, *const c_char) -> abi::ucs_status_t;

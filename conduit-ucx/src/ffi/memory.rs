@@ -3,9 +3,31 @@
 use super::bindings as abi;
 use super::worker::{Context, Endpoint, Turn};
 use super::Status;
+use gasnet_conduit::{Device, SegmentMemory};
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
+
+/// A kind of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryType(pub(super) abi::ucs_memory_type_t);
+
+impl MemoryType {
+    /// Host memory.
+    pub const HOST: Self = Self(abi::UCS_MEMORY_TYPE_HOST);
+    /// `UCS_MEMORY_TYPE_ZE_DEVICE`, newer than the headers of the bindings.
+    const LEVEL_ZERO: Self = Self(7);
+
+    /// That of a device's memory, or of the host's.
+    pub fn of(device: Option<Device>) -> Self {
+        match device {
+            None => Self::HOST,
+            Some(Device::Cuda(_)) => Self(abi::UCS_MEMORY_TYPE_CUDA),
+            Some(Device::Hip(_)) => Self(abi::UCS_MEMORY_TYPE_ROCM),
+            Some(Device::LevelZero(_)) => Self::LEVEL_ZERO,
+        }
+    }
+}
 
 /// Registered memory of this process.
 pub struct Region {
@@ -68,15 +90,25 @@ impl Drop for RemoteKey {
 }
 
 impl Turn<'_> {
-    /// Registers host memory.
+    /// Whether UCX has a module for a kind of memory.
+    pub fn has_module_for(&self, memory: MemoryType) -> bool {
+        self.context().memory_types & (1 << memory.0) != 0
+    }
+
+    /// Registers memory.
     ///
     /// # Safety
-    /// It stays mapped until the region is dropped.
-    pub unsafe fn register(&self, address: usize, bytes: usize) -> Result<Region, Status> {
+    /// It stays mapped, or allocated, until the region is dropped.
+    pub unsafe fn register(&self, memory: &SegmentMemory) -> Result<Region, Status> {
         // SAFETY: all zero is a valid value.
         let mut parameters: abi::ucp_mem_map_params_t = unsafe { std::mem::zeroed() };
-        parameters.field_mask = u64::from(abi::UCP_MEM_MAP_PARAM_FIELD_ADDRESS | abi::UCP_MEM_MAP_PARAM_FIELD_LENGTH);
-        (parameters.address, parameters.length) = (address as *mut c_void, bytes);
+        parameters.field_mask = u64::from(
+            abi::UCP_MEM_MAP_PARAM_FIELD_ADDRESS
+                | abi::UCP_MEM_MAP_PARAM_FIELD_LENGTH
+                | abi::UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
+        );
+        (parameters.address, parameters.length) = (memory.base as *mut c_void, memory.bytes);
+        parameters.memory_type = MemoryType::of(memory.device).0;
         let (mut handle, context) = (ptr::null_mut(), self.context());
         // SAFETY: a live context, parameters with these fields, and room for the result.
         Status::check(unsafe { (self.library().mem_map)(context.raw, &raw const parameters, &raw mut handle) })?;

@@ -18,7 +18,7 @@ mod suffixed;
 mod worker;
 
 pub use library::{is_loaded, Functions};
-pub use memory::{Region, RemoteKey};
+pub use memory::{MemoryType, Region, RemoteKey};
 pub use operation::{AtomicOp, Completes, Outcome, Source, Started, Target};
 pub use worker::{Endpoint, Errors, Events, KeptMessage, Message, Needs, Retention, Turn, Worker};
 

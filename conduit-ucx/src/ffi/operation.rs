@@ -1,7 +1,7 @@
 //! Operations of an endpoint.
 
 use super::bindings as abi;
-use super::memory::RemoteKey;
+use super::memory::{MemoryType, RemoteKey};
 use super::worker::{Endpoint, Turn};
 use super::{Functions, Status};
 use std::ffi::c_void;
@@ -126,12 +126,19 @@ impl Turn<'_> {
         })
     }
 
-    /// Starts a put. Its completion is that of its source.
+    /// Starts a put from a kind of memory. Its completion is that of its source.
     ///
     /// # Safety
     /// The source is readable and unchanged until completion.
-    pub unsafe fn put<C: Completes>(&self, to: Target<'_>, from: Source, context: *mut c_void) -> Started {
-        let parameters = parameters::<C>(context);
+    pub unsafe fn put<C: Completes>(
+        &self,
+        to: Target<'_>,
+        (from, memory): (Source, MemoryType),
+        context: *mut c_void,
+    ) -> Started {
+        let mut parameters = parameters::<C>(context);
+        parameters.op_attr_mask |= abi::UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+        parameters.memory_type = memory.0;
         // SAFETY: a live endpoint with its key, and memory by the contract.
         started(unsafe {
             (self.library().put)(
@@ -145,12 +152,19 @@ impl Turn<'_> {
         })
     }
 
-    /// Starts a get.
+    /// Starts a get to a kind of memory.
     ///
     /// # Safety
     /// The destination is writable, and nobody else's, until completion.
-    pub unsafe fn get<C: Completes>(&self, from: Target<'_>, to: Source, context: *mut c_void) -> Started {
-        let parameters = parameters::<C>(context);
+    pub unsafe fn get<C: Completes>(
+        &self,
+        from: Target<'_>,
+        (to, memory): (Source, MemoryType),
+        context: *mut c_void,
+    ) -> Started {
+        let mut parameters = parameters::<C>(context);
+        parameters.op_attr_mask |= abi::UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+        parameters.memory_type = memory.0;
         // SAFETY: as above.
         started(unsafe {
             (self.library().get)(

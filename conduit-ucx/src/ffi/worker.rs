@@ -13,6 +13,8 @@ pub(super) struct Context {
     pub raw: abi::ucp_context_h,
     pub library: &'static Functions,
     pub calls: MaybeLocked<()>,
+    /// A bit for each kind of memory for which UCX has a module.
+    pub memory_types: u64,
 }
 
 // SAFETY: the lock admits one thread.
@@ -325,11 +327,20 @@ impl Context {
         // SAFETY: live, once.
         unsafe { (library.config_release)(config) };
         opened?;
-        Ok(Self {
+        let mut context = Self {
             raw,
             library,
             calls: MaybeLocked::new((), needs.sharing),
-        })
+            memory_types: 0,
+        };
+        // SAFETY: all zero is a valid value.
+        let mut found: abi::ucp_context_attr_t = unsafe { std::mem::zeroed() };
+        found.field_mask = u64::from(abi::UCP_ATTR_FIELD_MEMORY_TYPES);
+        // SAFETY: a live context, and room for this field.
+        let queried = Status::check(unsafe { (library.context_query)(raw, &raw mut found) });
+        queried.map_err(|why| why.of("ucp_context_query"))?;
+        context.memory_types = found.memory_types;
+        Ok(context)
     }
 }
 

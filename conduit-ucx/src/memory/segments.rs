@@ -1,8 +1,11 @@
 //! Registration of segments, and keys of those of peers.
 
+use crate::ffi::MemoryType;
 use crate::memory::Learned;
 use crate::rma::OneSided;
-use gasnet_conduit::{ConduitError, JobRank, LocalSegment, Registration, RemoteSegment, SegmentMemory, Segments};
+use gasnet_conduit::{
+    config, ConduitError, Dmabuf, JobRank, LocalSegment, Registration, RemoteSegment, SegmentMemory, Segments,
+};
 use gasnet_conduit_util::record::bad_key;
 use std::sync::OnceLock;
 
@@ -18,8 +21,8 @@ impl OneSided {
     /// Registers a segment, and packs its key. The error is a message.
     fn try_register(&self, memory: &SegmentMemory) -> Result<Registration, String> {
         let turn = self.link.worker.turn();
-        // SAFETY: the runtime keeps segments mapped until `deregister`.
-        let region = unsafe { turn.register(memory.base, memory.bytes) };
+        // SAFETY: the runtime keeps segments mapped, or allocated, until `deregister`.
+        let region = unsafe { turn.register(memory) };
         drop(turn);
         let remedy = "Raise the locked-memory limit (ulimit -l), or lower GASNET_MAX_SEGSIZE";
         let region = region.map_err(|why| format!("ucp_mem_map: {}. {remedy}", why.text()))?;
@@ -48,6 +51,28 @@ impl Segments for OneSided {
                 memory.bytes, memory.base
             ),
         })
+    }
+
+    /// UCX exports dmabufs itself.
+    fn register_device(&self, memory: &SegmentMemory, _: &dyn Fn() -> Option<Dmabuf>) -> Option<Registration> {
+        let device = memory.device?;
+        // Without one it registers the memory nevertheless, and fails when it is to be copied.
+        let has_module = self.link.worker.turn().has_module_for(MemoryType::of(Some(device)));
+        let registered = if has_module {
+            self.try_register(memory)
+        } else {
+            Err("it has no module for such memory".into())
+        };
+        if let Err(why) = &registered {
+            if config::get().get_or_default(&config::VERBOSEENV) {
+                gasnet_conduit::print_line(format_args!(
+                    "GASNet: ucx: rank {}: UCX does not register {} bytes of {device}: {why}. Active Messages move \
+                     its data.",
+                    self.link.rank, memory.bytes
+                ));
+            }
+        }
+        registered.ok()
     }
 
     fn deregister(&self, segment: LocalSegment) {
