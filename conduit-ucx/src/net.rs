@@ -5,7 +5,8 @@ use crate::rma::OneSided;
 use crate::send::Messages;
 use crate::wire::Kind;
 use gasnet_conduit::{
-    Abilities, Atomics, Busy, Class, JobRank, Network, PollScope, PutNotify, Rma, Segments, Stop, Upcalls, Wake,
+    Abilities, Atomics, Busy, Class, JobRank, Network, PollScope, PutNotify, Rma, Segments, SendBuffers, Stop, Upcalls,
+    Wake,
 };
 
 /// Calls of UCX's progress at the end, as long as they do something.
@@ -59,6 +60,7 @@ impl Network for Net {
             segments: Some(rma as &dyn Segments),
             rma: Some(rma as &dyn Rma),
             put_notify: Some(self as &dyn PutNotify),
+            send_buffers: Some(self as &dyn SendBuffers),
             atomics: rma.has_atomics.then_some(rma as &dyn Atomics),
             wake: Some(self as &dyn Wake),
             ..Abilities::default()

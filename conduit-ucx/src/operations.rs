@@ -107,6 +107,20 @@ impl OwnedOperation {
         self.0.head_address() as *mut c_void
     }
 
+    /// Gives it to a client, under the address of its bytes.
+    pub fn into_address(self) -> usize {
+        self.0.into_address()
+    }
+
+    /// Takes it back from a client.
+    ///
+    /// # Safety
+    /// From [`Self::into_address`], once.
+    pub unsafe fn from_address(address: usize) -> Self {
+        // SAFETY: the caller's.
+        Self(unsafe { Item::from_address(address) })
+    }
+
     /// Gives it to UCX if the call with its context is pending. If it is complete already, it is
     /// the caller's still, as is that of a call that failed.
     pub fn started(self, call: Started) -> Result<Option<Self>, (Self, Status)> {

@@ -3,6 +3,7 @@
 
 use crate::net::Net;
 use crate::operations::AfterPut;
+use crate::send::buffers::held_of;
 use crate::settings;
 use gasnet_conduit::{Busy, Class, LocalCompletion, Put, PutNotify, SendBuffer};
 use gasnet_conduit_util::parts::length;
@@ -21,12 +22,24 @@ impl PutNotify for Net {
         class: Class,
         parts: &[&[u8]],
     ) -> Result<LocalCompletion, Busy> {
-        assert!(reserved.is_none(), "defect: a send buffer, but there are none");
         let link = self.link();
         let Some((message, reservation)) = self.messages.prepare(link, put.to.peer, class, parts)? else {
-            return Ok(LocalCompletion::AtReturn);
+            return Ok(released(reserved));
         };
-        let begun = self.rma.begin_put(put, AfterPut::Send(message, length(parts)));
+        let after = AfterPut::Send(message, length(parts));
+        let begun = match reserved {
+            None => self.rma.begin_put(put, after),
+            // A few bytes too long for a packet, which is rare.
+            Some(_) => self.rma.put_copy(put, after).map(|_| released(reserved)),
+        };
         begun.map_err(|Busy| reservation.cancel(&link.peers))
     }
+}
+
+/// The local completion of a put, whose source lay in a send buffer if there is one.
+fn released(reserved: Option<SendBuffer>) -> LocalCompletion {
+    if let Some(buffer) = reserved {
+        held_of(buffer).release();
+    }
+    LocalCompletion::AtReturn
 }

@@ -151,7 +151,7 @@ impl OneSided {
             return self.put_bounced(put, source, after);
         }
         if self.refused.has(source) {
-            return self.put_copy(put, source, after);
+            return self.put_copy(put, after);
         }
         let Some(held) = self.operations.take() else {
             after.release();
@@ -176,7 +176,7 @@ impl OneSided {
                 Some(after) => {
                     held.release();
                     self.refused.note(source);
-                    self.put_copy(put, source, after)
+                    self.put_copy(put, after)
                 }
                 None => Err(self.link.failed(held, why)),
             },
@@ -204,16 +204,16 @@ impl OneSided {
 
     /// Puts a copy on the heap, which UCX can register.
     #[cold]
-    fn put_copy(&self, put: &Put, source: Source, after: AfterPut) -> Result<LocalCompletion, Busy> {
+    pub fn put_copy(&self, put: &Put, after: AfterPut) -> Result<LocalCompletion, Busy> {
         let Some(held) = self.operations.take() else {
             after.release();
             return Err(Busy);
         };
         // SAFETY: as above.
-        let bytes = unsafe { std::slice::from_raw_parts(source.address as *const u8, source.bytes) }.to_vec();
+        let bytes = unsafe { std::slice::from_raw_parts(put.from.address as *const u8, put.bytes) }.to_vec();
         let copy = Source {
             address: bytes.as_ptr() as usize,
-            ..source
+            bytes: put.bytes,
         };
         self.put_from_copy(put, (held, copy, bytes), after)
     }

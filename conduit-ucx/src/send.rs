@@ -1,5 +1,7 @@
 //! Sending messages.
 
+pub mod buffers;
+
 use crate::credits::SendReservation;
 use crate::link::Link;
 use crate::operations::{self, OwnedOperation, Pool, Reaped};
@@ -14,6 +16,8 @@ use std::sync::Arc;
 const SMALL: usize = 2 << 10;
 /// Most buffers of each size for requests, and for replies.
 const BUFFERS: usize = 4096;
+/// Send buffers that clients may hold.
+const RESERVED: usize = 256;
 
 /// The buffers that messages are sent from: header, then packet.
 pub struct Messages {
@@ -22,6 +26,8 @@ pub struct Messages {
     /// By class: requests, replies.
     small: [Pool; 2],
     large: [Pool; 2],
+    /// For negotiated payloads.
+    reserved: Pool,
 }
 
 impl Messages {
@@ -32,6 +38,7 @@ impl Messages {
             max_packet,
             small: pools(SMALL),
             large: pools(HEADER + max_packet),
+            reserved: Pool::new(HEADER + max_packet, RESERVED, reaped),
         }
     }
 
@@ -103,7 +110,15 @@ impl Messages {
 }
 
 /// Sends a message that lies in an operation: its header, then a packet of `bytes` bytes.
-pub fn post(link: &Link, mut held: OwnedOperation, kind: Kind, bytes: usize) -> Result<(), Busy> {
+pub fn post(link: &Link, held: OwnedOperation, kind: Kind, bytes: usize) -> Result<(), Busy> {
+    transmit(link, held, kind, bytes).map_err(|held| {
+        held.release();
+        Busy
+    })
+}
+
+/// The same. The operation of a message that is not sent comes back.
+fn transmit(link: &Link, mut held: OwnedOperation, kind: Kind, bytes: usize) -> Result<(), OwnedOperation> {
     let (context, peer) = (held.context(), held.peer);
     let (header, packet) = held.bytes(HEADER + bytes).split_at_mut(HEADER);
     let turn = link.worker.turn();
@@ -114,8 +129,7 @@ pub fn post(link: &Link, mut held: OwnedOperation, kind: Kind, bytes: usize) -> 
         link.endpoint(&turn, peer)
     };
     let Ok(endpoint) = endpoint else {
-        held.release();
-        return Err(Busy);
+        return Err(held);
     };
     // SAFETY: nobody changes the message until it completes.
     let sent = unsafe { turn.send::<OwnedOperation>(endpoint, (kind.id(), header, packet), context) };
@@ -127,6 +141,9 @@ pub fn post(link: &Link, mut held: OwnedOperation, kind: Kind, bytes: usize) -> 
             }
             Ok(())
         }
-        Err((held, why)) => Err(link.failed(held, why)),
+        Err((held, why)) => {
+            let _ = link.refused(peer, held.kind.name(), why);
+            Err(held)
+        }
     }
 }

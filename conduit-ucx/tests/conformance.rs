@@ -56,3 +56,12 @@ mod operations {
         over_faulty_tcp: faulty;
     }
 }
+
+mod reserved {
+    use super::{faulty, shm, tcp};
+    gasnet_conduit::send_buffers_conformance_tests! {
+        over_tcp: tcp;
+        over_shm: shm;
+        over_faulty_tcp: faulty;
+    }
+}

@@ -60,7 +60,7 @@
 //! | Longs by put with notification | [`PutNotify`] | – | – | `FI_REMOTE_CQ_DATA` pairs with the header by number | `IBV_WR_RDMA_WRITE`, then `IBV_WR_SEND` on the same QP | Aries: REMOTE event of each part, `GNI_EpSetEventData`; Gemini: message after the put | header sent when `elan_poll` says the put is done | – |
 //! | credits and back-pressure | `Err(Busy)` | `EAGAIN` | window full: `GASNET_NETWORKDEPTH` | `GASNET_OFI_WINDOW`, `-FI_EAGAIN` | `GASNET_AM_CREDITS_PP`, `_SLACK` | spaces of `GASNET_NETWORKDEPTH_SPACE`, else rendezvous; `GASNET_NETWORKDEPTH`, `_TOTAL`; `GNI_RC_ERROR_RESOURCE`, `GASNET_GNI_NUM_PD` | own count below the queue's slots, for `elan_queueReq` blocks; a get reads what the receiver has taken | `GASNET_UCX_WINDOW` |
 //! | separate requests and replies | [`Class`], [`PollScope`] | two sockets | two windows | requests wait in memory while only replies are polled | requests wait in memory while only replies are polled | first reply into the slot of its request | two queues (`elan_gallocQueue`) | requests wait in memory while only replies are polled |
-//! | negotiated payload | [`SendBuffers`] | – | – | registered pool | registered pool | bounce pool: `GASNET_GNI_BOUNCE_SIZE` | tport send buffers | – |
+//! | negotiated payload | [`SendBuffers`] | – | – | registered pool | registered pool | bounce pool: `GASNET_GNI_BOUNCE_SIZE` | tport send buffers | pool |
 //! | large Mediums without a copy | [`Gather`] | – | – | – | several scatter-gather elements of one work request | – | – | – |
 //! | remote atomics | [`Atomics`] | – | – | `fi_fetch_atomic`, `fi_compare_atomic`; `fi_query_atomic` | `IBV_WR_ATOMIC_FETCH_AND_ADD`, `_CMP_AND_SWP`: 64 bits | `GNI_POST_AMO`; Gemini: 64-bit add, and, or, xor, compare-and-swap | – | `ucp_atomic_op_nbx` |
 //! | hardware barrier | [`Barrier`] | – | – | – | – | Aries: `GNI_POST_CE`, AND of two operands | `elan_hbcast`, `elan_hgsync` in a thread, for they block | – |
@@ -69,7 +69,7 @@
 //! | receive thread | the runtime's: sleeps on [`Wake::fd`], then polls | yes | yes | yes | `GASNET_RCV_THREAD` | Aries, one domain | – | yes |
 //! | connection at first contact | inside `send` and both scopes of `poll` | `connect` | – (no connections) | `fi_av_insert` | UD handshake, then RC: `GASNET_CONNECT_DYNAMIC` | `GNI_EpBind`; space after the first requests | – (static) | `ucp_ep_create` |
 //! | several NICs | inside the conduit | – | – | one per process: `GASNET_OFI_DEVICE` | `GASNET_NUM_QPS`, `GASNET_IBV_PORTS` | `PMI_GNI_DEV_ID`, `GASNET_DOMAIN_COUNT` | `ELAN_RAIL_ALL` | inside UCX |
-//! | memory kinds | [`Segments::register_device`] | – | – | `FI_HMEM`, `FI_MR_DMABUF` | GPUDirect, `ibv_reg_dmabuf_mr` | – | – | – |
+//! | memory kinds | [`Segments::register_device`] | – | – | `FI_HMEM`, `FI_MR_DMABUF` | GPUDirect, `ibv_reg_dmabuf_mr` | – | – | `ucp_mem_map` with `memory_type` |
 
 use std::fmt;
 use std::os::fd::RawFd;
