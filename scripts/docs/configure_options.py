@@ -22,7 +22,7 @@ CLASSES = {
 }
 # Spellings of help texts for which the list has others, or which every configure has.
 GENERAL = {"help", "version", "no-create", "enable-FEATURE", "disable-FEATURE", "with-PACKAGE", "without-PACKAGE"}
-GENERAL |= {"host", "target", "enable-mpi"}
+GENERAL |= {"host", "target"}
 
 
 def rows():
