@@ -17,9 +17,9 @@ prefix=$BUILD/bench/ours ranks=${RANKS:-2}
 mode=${TABLE:+table}${COUNT:+count}
 conduits=${CONDUIT:-${mode:+smp udp}}
 : "${conduits:=smp}"
-usual="am-short am-ball am-short-flood am-medium am-medium-ball am-medium-flood am-medium-biflood am-long-ball
-    am-long-flood np-medium np-medium-flood put get put-nb get-nb put-nbi get-nbi put-bw get-bw put-flood get-flood
-    put-bibw ad-fadd ad-add barrier barrier-anonymous barrier-team broadcast allreduce"
+usual=am-short,am-ball,am-short-flood,am-medium,am-medium-ball,am-medium-flood,am-medium-biflood,am-long-ball
+usual=$usual,am-long-flood,np-medium,np-medium-flood,put,get,put-nb,get-nb,put-nbi,get-nbi,put-bw,get-bw
+usual=$usual,put-flood,get-flood,put-bibw,ad-fadd,ad-add,barrier,barrier-anonymous,barrier-team,broadcast,allreduce
 perf="$ROOT/programs/perf/*.c"
 
 # built PREFIX PACKAGE OUT SOURCE...: a program by a package's own flags. The run path is for shared
