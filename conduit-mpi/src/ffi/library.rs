@@ -44,7 +44,7 @@ static VENDOR: Vendor = Vendor {
 };
 
 /// Variables of Open MPI's launchers, and of others.
-const BY_OPEN_MPI: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PRTE_LAUNCHED", "OMPI_UNIVERSE_SIZE"];
+const BY_OPEN_MPI: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PRTE_LAUNCHED", "OMPI_UNIVERSE_SIZE", "PMIX_RANK"];
 const BY_OTHERS: [&str; 4] = ["PMI_RANK", "PMI_FD", "PMI_SIZE", "MPI_LOCALRANKID"];
 
 fn has_any(names: &[&str]) -> bool {
