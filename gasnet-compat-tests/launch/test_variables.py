@@ -7,8 +7,9 @@ import matrix
 import pytest
 
 # In effect, accepted, and unknown (conduit/src/config/tests.rs has the names, too).
-USED, NO_EFFECT, UNKNOWN = r"= [^(]*$", r"\(accepted, no effect\)$", "is set, but unknown to"
-IBV, GNI, PINNING = ("ibv", "any"), ("gni", "any"), ("ibv", "gni", "any")
+USED, NO_EFFECT = r"= [^(]*$", r"\(accepted, no effect\)$"
+UNKNOWN = "is set, but (unknown to|this library has no conduit)"
+IBV, GNI, MPI, PINNING = ("ibv", "any"), ("gni", "any"), ("mpi", "any"), ("ibv", "gni", "any")
 # Value, effect, and another effect on some conduits.
 VARIABLES = {
     "GASNET_SMP_SPAWNER": ("fork", USED),
@@ -31,7 +32,7 @@ VARIABLES = {
     "GASNET_IBV_SPAWNFN": ("S", NO_EFFECT),
     "GASNET_SPAWN_CONTROL": ("pmi", NO_EFFECT),
     "GASNET_SUPPRESS_DEBUG_WARNING": ("1", NO_EFFECT),
-    "GASNET_MPI_THREAD": ("MULTIPLE", NO_EFFECT),
+    "GASNET_MPI_THREAD": ("MULTIPLE", UNKNOWN, USED, MPI),
     "GASNET_FROM_A_LATER_RELEASE": ("17", UNKNOWN),
     "GASNET_PINNED_REGIONS_MAX": ("1024", UNKNOWN, USED, IBV),
     "GASNET_USE_FENCED_PUTS": ("1", UNKNOWN, USED, IBV),
