@@ -37,24 +37,28 @@ def label(result):
     return result["test"] if "threads" in result else f"{result['test']}, {result['ranks']} ranks"
 
 
+def started(words, ranks):
+    """Runs a command. Ends this program with the end of its output if it fails."""
+    done = subprocess.run(
+        words,
+        env=dict(os.environ, GASNET_PSHM_NODES=str(ranks)),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(words)}: exit status {done.returncode}: {(done.stdout + done.stderr)[-600:]}")
+
+
 def run(command, options, words):
     """The results of one run, by test and size."""
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "result.json")
         priority = ["chrt", "-f", str(options.fifo)] if options.fifo else []
         limit = ["timeout", "-k", "5", str(options.limit)]
-        environment = dict(os.environ, GASNET_PSHM_NODES=str(options.ranks))
-        done = subprocess.run(
-            [*limit, *priority, *shlex.split(command), "--json", file, *words],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-        if done.returncode != 0:
-            sys.exit(f"{command}: exit status {done.returncode}: {(done.stdout + done.stderr)[-600:]}")
+        started([*limit, *priority, *shlex.split(command), "--json", file, *words], options.ranks)
         with open(file, encoding="utf-8") as text:
             results = json.load(text)["results"]
     key = "us_least" if options.least else "us"

@@ -13,9 +13,9 @@ import glob
 import os
 import re
 import shlex
-import subprocess
-import sys
 import tempfile
+
+import compare
 
 OPERATIONS = ["put", "get", "put-flood", "get-flood", "fadd", "short", "medium", "long", "poll", "barrier"]
 
@@ -48,17 +48,7 @@ def measure(command, operation, options):
             f"--callgrind-out-file={folder}/profile.%p"
         )
         words = shlex.split(command.replace("%s", valgrind))
-        done = subprocess.run(
-            [*words, operation, str(options.count), str(options.bytes)],
-            env=dict(os.environ, GASNET_PSHM_NODES="2"),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-        if done.returncode != 0:
-            sys.exit(f"{' '.join(words)}: exit status {done.returncode}: {(done.stdout + done.stderr)[-600:]}")
+        compare.started([*words, operation, str(options.count), str(options.bytes)], ranks=2)
         program = os.path.realpath(shlex.split(command.partition("%s")[2])[0])
         sides = []
         for file in glob.glob(f"{folder}/profile.*"):
