@@ -92,41 +92,47 @@ impl<H: Handle> Operations<H> {
         !self.sends.values.is_empty()
     }
 
-    /// Lets MPI work. Returns an operation that is complete: replies, requests if they are in
-    /// scope, and sends.
+    /// Lets MPI work. Returns an operation that is complete: sends, replies, and requests if they
+    /// are in scope. Sends first, since MPI finds the first that is complete: a flood of requests
+    /// must not keep the buffers of its replies.
     pub fn next(&mut self, mpi: &Functions<H>, scope: PollScope) -> Result<Option<Done>, Failure> {
         let oldest = |requests: &VecDeque<Request<H>>| requests.front().copied().unwrap_or_else(|| mpi.no_request());
         let [requests, replies] = &mut self.receives;
         let mut heads = [
+            oldest(&self.sends.requests),
             oldest(&replies.requests),
             match scope {
                 PollScope::All => oldest(&requests.requests),
                 PollScope::Replies => mpi.no_request(),
             },
-            oldest(&self.sends.requests),
         ];
         // SAFETY: the caller has this for itself.
         Ok(match unsafe { mpi.test_any(&mut heads) }? {
-            Some(0) => Some(Done::Received(Class::Reply, replies.take(0))),
-            Some(1) => Some(Done::Received(Class::Request, requests.take(0))),
-            Some(_) => Some(Done::Sent(self.sends.take(0).1)),
+            Some(0) => Some(Done::Sent(self.sends.take(0).1)),
+            Some(1) => Some(Done::Received(Class::Reply, replies.take(0))),
+            Some(_) => Some(Done::Received(Class::Request, requests.take(0))),
             None => {
                 self.misses = self.misses.wrapping_add(1);
                 if self.misses % ALL_AFTER != 0 {
                     return Ok(None);
                 }
-                self.next_of_all(mpi, scope)?
+                let found = self.next_of_all(mpi, scope)?;
+                // An oldest one that waits for its peer must not hide those after it.
+                if found.is_some() {
+                    self.misses -= 1;
+                }
+                found
             }
         })
     }
 
     fn next_of_all(&mut self, mpi: &Functions<H>, scope: PollScope) -> Result<Option<Done>, Failure> {
         let [requests, replies] = &mut self.receives;
-        if let Some(address) = replies.any(mpi)? {
-            return Ok(Some(Done::Received(Class::Reply, address)));
-        }
         if let Some((_, buffer)) = self.sends.any(mpi)? {
             return Ok(Some(Done::Sent(buffer)));
+        }
+        if let Some(address) = replies.any(mpi)? {
+            return Ok(Some(Done::Received(Class::Reply, address)));
         }
         if scope == PollScope::Replies {
             return Ok(None);
