@@ -36,14 +36,8 @@ impl MpiBootstrap {
         *lock(&self.has_left) = Some(Box::new(has_left));
     }
 
-    fn joined(&self) -> Result<Joined, ConduitError> {
-        let before = fd::open_sockets();
-        let joined = Joined::join(settings::level()).map_err(failed)?;
-        if !self.is_in_use.swap(true, Ordering::Relaxed) {
-            let opened = fd::open_sockets();
-            *lock(&self.sockets) = opened.into_iter().filter(|socket| !before.contains(socket)).collect();
-        }
-        Ok(joined)
+    fn joined() -> Result<Joined, ConduitError> {
+        Joined::join(settings::level()).map_err(failed)
     }
 }
 
@@ -74,7 +68,12 @@ impl Bootstrap for MpiBootstrap {
     }
 
     fn join(&self) -> Result<BootstrapPlace, ConduitError> {
-        let process = self.joined()?.process();
+        let before = fd::open_sockets();
+        let process = Self::joined()?.process();
+        if !self.is_in_use.swap(true, Ordering::Relaxed) {
+            let opened = fd::open_sockets();
+            *lock(&self.sockets) = opened.into_iter().filter(|socket| !before.contains(socket)).collect();
+        }
         let (rank, size) = process.place();
         if size == 1 {
             if let Some(why) = alone_among_others(|name| std::env::var(name).ok(), &process.name()) {
@@ -90,7 +89,7 @@ impl Bootstrap for MpiBootstrap {
     }
 
     fn exchange(&self, bytes: &[u8]) -> Result<Vec<u8>, ConduitError> {
-        let gathered = self.joined()?.process().gather(bytes);
+        let gathered = Self::joined()?.process().gather(bytes);
         gathered.map_err(|Failure(why)| failed(why))
     }
 
@@ -101,19 +100,20 @@ impl Bootstrap for MpiBootstrap {
         if !self.is_in_use.load(Ordering::Relaxed) {
             return;
         }
-        let Ok(joined) = self.joined() else { return };
-        let process = joined.process();
-        if process.is_finalized() || !(whole || process.is_ours()) {
+        // Asked first: in a signal handler the answer is no, and nothing may be called.
+        let has_left = self.has_left.try_lock().ok();
+        if !has_left.is_some_and(|has_left| has_left.as_ref().is_none_or(|has_left| has_left())) {
             return;
         }
-        let has_left = self.has_left.try_lock().ok();
-        if has_left.is_some_and(|has_left| has_left.as_ref().is_none_or(|has_left| has_left())) {
+        let Ok(joined) = Self::joined() else { return };
+        let process = joined.process();
+        if !process.is_finalized() && (whole || process.is_ours()) {
             process.finalize(LAST);
         }
     }
 
     fn abort(&self) {
-        if let Ok(joined) = self.joined() {
+        if let Ok(joined) = Self::joined() {
             joined.process().abort();
         }
     }
