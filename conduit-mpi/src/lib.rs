@@ -100,11 +100,12 @@ impl Conduit for Mpi {
         }
     }
 
-    /// The last resort, for jobs that an MPI has started.
-    fn probe(&self, ranks: u32) -> Result<(), ConduitError> {
+    /// Only where it is named: MPI has to start the job then, and a library of MPI that is opened
+    /// in vain would stand in the way of the client's own.
+    fn probe(&self, _: u32) -> Result<(), ConduitError> {
         let refused = |message| Err(ConduitError { message });
-        if !config::names_conduit("mpi") && ranks > 1 && !ffi::has_launcher() {
-            return refused("No launcher of an MPI has started this process.".into());
+        if !config::names_conduit("mpi") {
+            return refused("The mpi conduit is not named (GASNET_CONDUIT=mpi, gasnetrun_mpi).".into());
         }
         match ffi::Found::load() {
             Ok(_) => Ok(()),

@@ -44,7 +44,12 @@ static VENDOR: Vendor = Vendor {
 };
 
 /// Variables of Open MPI's launchers, and of others.
-const BY_OPEN_MPI: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PRTE_LAUNCHED", "OMPI_UNIVERSE_SIZE", "PMIX_RANK"];
+const BY_OPEN_MPI: [&str; 4] = [
+    "OMPI_COMM_WORLD_SIZE",
+    "PRTE_LAUNCHED",
+    "OMPI_UNIVERSE_SIZE",
+    "PMIX_RANK",
+];
 const BY_OTHERS: [&str; 4] = ["PMI_RANK", "PMI_FD", "PMI_SIZE", "MPI_LOCALRANKID"];
 
 fn has_any(names: &[&str]) -> bool {
@@ -52,7 +57,7 @@ fn has_any(names: &[&str]) -> bool {
 }
 
 /// Whether a launcher of an MPI has started this process, as far as the environment tells.
-pub fn has_launcher() -> bool {
+fn has_launcher() -> bool {
     has_any(&BY_OPEN_MPI) || has_any(&BY_OTHERS)
 }
 
@@ -60,7 +65,9 @@ pub fn has_launcher() -> bool {
 fn candidates() -> Vec<CString> {
     let first = if has_any(&BY_OPEN_MPI) { OPEN_MPI } else { 0 };
     let names = NAMES.iter().cycle().skip(first).take(NAMES.len());
-    let folders = if has_launcher() { launcher_folders() } else { Vec::new() };
+    // The parent of a privileged process is its caller's choice.
+    let is_safe = has_launcher() && !process::is_privileged();
+    let folders = if is_safe { launcher_folders() } else { Vec::new() };
     let beside = folders
         .iter()
         .flat_map(|folder| names.clone().map(move |name| (folder, name)));

@@ -13,7 +13,7 @@ mod message;
 mod world;
 
 pub use abi::Handle;
-pub use library::{has_launcher, Found, Functions};
+pub use library::{Found, Functions};
 pub use message::{Place, Request};
 pub use world::{Joined, Process, World};
 

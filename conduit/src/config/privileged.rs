@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use super::{Scope, Variable};
 
 /// Variables of others that name files for this library, or plugins for a library that it opens.
-const OF_OTHERS: [&str; 27] = [
+const OF_OTHERS: [&str; 33] = [
     "TMPDIR",
     "PBS_NODEFILE",
     "LSB_DJOB_HOSTFILE",
@@ -28,6 +28,12 @@ const OF_OTHERS: [&str; 27] = [
     "PMIX_PKGLIBDIR",
     "PMIX_MCA_mca_base_component_path",
     "PMIX_MCA_mca_base_param_files",
+    "OMPI_MCA_mca_base_component_path",
+    "OMPI_MCA_mca_base_param_files",
+    "OPAL_PREFIX",
+    "OPAL_LIBDIR",
+    "OPAL_PKGLIBDIR",
+    "I_MPI_ROOT",
     "CUDA_CACHE_PATH",
     "CUDA_COREDUMP_FILE",
     "CUDA_INJECTION64_PATH",
