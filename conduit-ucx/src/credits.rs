@@ -55,7 +55,9 @@ impl SendReservation {
     #[cold]
     pub fn cancel(&self, peers: &Peers) -> Busy {
         peers.give_back(self.peer, self.cost);
-        peers.credits(self.peer).owe(self.credits);
+        let credits = peers.credits(self.peer);
+        credits.owe(self.credits);
+        peers.limits.note_owed(self.peer, credits);
         Busy
     }
 }
