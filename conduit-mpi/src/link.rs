@@ -16,7 +16,14 @@ use std::time::{Duration, Instant};
 /// Bytes of a small send buffer.
 pub const SMALL: usize = 2 << 10;
 /// Most send buffers of each size for requests, and for replies.
-pub const BUFFERS: usize = 4096;
+const BUFFERS: usize = 4096;
+/// Most bytes of the large ones.
+const BUFFER_BYTES: usize = 64 << 20;
+/// Most send buffers of this size for a class.
+pub fn most_buffers(bytes: usize) -> usize {
+    (BUFFER_BYTES / bytes).clamp(64, BUFFERS)
+}
+
 /// Time for threads to leave MPI, and for own messages to arrive, at the end.
 const LAST: Duration = Duration::from_secs(2);
 

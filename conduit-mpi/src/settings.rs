@@ -35,7 +35,7 @@ settings! {
             => pub max_packet: usize = packet_bytes(max_packet);
         NETWORKDEPTH: Option<u32> = count("GASNET_NETWORKDEPTH", "", 1, 1 << 15,
             "Half of the requests in flight to one peer, unless AMMPI_CREDITS_PP is set.")
-            .unset_means("at least 2, at most 32: less in jobs of more than 8 ranks").optional()
+            .unset_means("at least 2, at most 32: less in jobs of more than 4 ranks").optional()
             => pub depth;
         CREDITS_PP: Option<u32> = count("AMMPI_CREDITS_PP", "", 2, 1 << 16, "Most requests in flight to one peer.")
             .unset_means("twice GASNET_NETWORKDEPTH").optional()

@@ -2,7 +2,7 @@
 
 use crate::boot_record::BootRecord;
 use crate::ffi::{Failure, Handle, Place, Process, World};
-use crate::link::{Link, BUFFERS, SMALL};
+use crate::link::{most_buffers, Link, SMALL};
 use crate::operations::Operations;
 use crate::peers::Peers;
 use crate::settings::{Level, Settings, MOST_RECEIVES};
@@ -53,7 +53,8 @@ fn try_open<H: Handle>(
     });
     // SAFETY: if one thread calls the conduit, no other does at the same time.
     let sharing = unsafe { Sharing::new(!info.single_threaded) };
-    let pools = || [SMALL, HEADER + settings.max_packet].map(|bytes| Pool::of_threads(bytes, BUFFERS, sharing));
+    let pools =
+        || [SMALL, HEADER + settings.max_packet].map(|bytes| Pool::of_threads(bytes, most_buffers(bytes), sharing));
     let link: &'static Link<H> = Box::leak(Box::new(Link {
         world,
         rank: info.rank,
@@ -123,8 +124,8 @@ fn report<H: Handle>(link: &Link<H>, info: &StartInfo<'_>, settings: &Settings) 
     }
     if (level as usize) < Level::Serialized as usize && !info.single_threaded && !config::is_quiet() {
         gasnet_conduit::print_line(format_args!(
-            "GASNet: WARNING: mpi: the program has initialised MPI with the thread level {}, and several threads may \
-             call it, one at a time. Initialise it with MPI_Init_thread and MPI_THREAD_SERIALIZED.",
+            "GASNet: WARNING: mpi: MPI has the thread level {}, and several threads may call it, one at a time. Ask \
+             for MPI_THREAD_SERIALIZED, by MPI_Init_thread or GASNET_MPI_THREAD.",
             Level::WORDS[level as usize]
         ));
     }
