@@ -88,7 +88,6 @@ const SET_BY_CLIENTS: &[&str] = &[
     "RCV_THREAD",
     "DOMAIN_COUNT",
     "AM_DOMAIN_POLL_MASK",
-    "MPI_THREAD",
 ];
 
 #[test]
