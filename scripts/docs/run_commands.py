@@ -18,6 +18,7 @@ FOLDERS = ("cluster/", "scripts/check", "scripts/docs/", "scripts/rdma-vm/")
 # Parts of commands that need other hosts, a vendor's network, or what another command has built.
 ELSEWHERE = (
     "GASNET_SSH_SERVERS=",
+    "-hostfile",
     "GASNET_CONNECTFILE",
     "-n 64 ",
     " -N 2 gasnet_selftest",
@@ -83,6 +84,9 @@ def main():
     pages = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True)
     variables = {k: v for k, v in os.environ.items() if not k.startswith(("GASNET_", "PKG_CONFIG"))}
     variables.update({"PATH": f"{prefix}/bin:{os.environ['PATH']}", "BUILD": build})
+    # Open MPI runs nothing as root, and no more ranks than cores, unless it is allowed to.
+    variables.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+    variables["OMPI_MCA_rmaps_base_oversubscribe"] = "1"
     failed = run = 0
     for page in pages.stdout.split():
         script = script_of(page, prefix)
