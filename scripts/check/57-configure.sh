@@ -169,7 +169,8 @@ fi
 in_tree "settings only" nothing --no-create
 has "settings only" '^CONDUITS := ' "$WORK/log"
 [ -z "$(ls -A nothing)" ] || fail "configure: --no-create creates $(ls -A nothing)"
-in_tree "flags of the preprocessor" flags --with-cppflags=-DA --with-cflags=-DB --enable-trace --with-gasnet-cspawn-cmd='a %C'
+in_tree "flags of the preprocessor" flags --with-cppflags=-DA --with-cflags=-DB --enable-trace \
+    --with-gasnet-cspawn-cmd='a %C'
 has "flags of the preprocessor" '^CONFIG_CFLAGS := -DA -DGASNET_TRACE=1 -DB$' flags/config.mk
 has "flags of the preprocessor in C++" '^CONFIG_CXXFLAGS := -DA -DGASNET_TRACE=1$' flags/config.mk
 has "a site's command for udp" '^DEFAULT_CSPAWN_CMD := a %C$' flags/config.mk

@@ -75,7 +75,7 @@ impl Joined {
     }
 }
 
-/// What is to happen when MPI is about to be finalized.
+/// Work for the time just before MPI is finalized.
 pub type AtFinalize = Box<dyn Fn() + Send + Sync>;
 
 impl<H: Handle> World<H> {

@@ -206,7 +206,7 @@ mod tests {
                 "SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2",
                 Some("mpirun of Open MPI has started 2 "),
             ),
-            // Where the number of processes is unknown, the first one may be alone.
+            // The first one may be alone if the number of processes is unknown.
             ("ALPS_APP_PE=0", None),
             (
                 "PALS_RANKID=1",
