@@ -150,16 +150,15 @@ impl<H: Handle> Link<H> {
                     return;
                 };
                 self.header(0, 0).put(buffer.bytes(HEADER));
-                let (to, bytes) = (self.rank, HEADER);
-                self.post(
-                    &mut turn,
-                    Message {
-                        to,
-                        class,
-                        buffer,
-                        bytes,
-                    },
-                );
+                let to = self.rank;
+                let bytes = HEADER;
+                let message = Message {
+                    to,
+                    class,
+                    buffer,
+                    bytes,
+                };
+                self.post(&mut turn, message);
             }
         }
         let start = Instant::now();

@@ -26,20 +26,21 @@ impl<H: Handle> Link<H> {
         let (header, packet) = buffer.bytes(HEADER + bytes).split_at_mut(HEADER);
         self.header(bytes as u32, reservation.credits).put(header);
         gather(parts, packet);
+        self.start(Message {
+            to: peer,
+            class,
+            buffer,
+            bytes: HEADER + bytes,
+        })
+    }
+
+    /// Starts to send a message, unless this process has stopped.
+    fn start(&self, message: Message) -> Result<(), Busy> {
         let Some(mut turn) = self.turn() else {
-            buffer.release();
+            message.buffer.release();
             return Err(Busy);
         };
-        let (to, bytes) = (peer, HEADER + bytes);
-        self.post(
-            &mut turn,
-            Message {
-                to,
-                class,
-                buffer,
-                bytes,
-            },
-        );
+        self.post(&mut turn, message);
         Ok(())
     }
 
@@ -51,18 +52,13 @@ impl<H: Handle> Link<H> {
         };
         let credits = owed.take_owed(u32::MAX);
         self.header(NO_PACKET, credits).put(buffer.bytes(HEADER));
-        let Some(mut turn) = self.turn() else {
-            return buffer.release();
-        };
-        let (to, class, bytes) = (peer, Class::Reply, HEADER);
-        self.post(
-            &mut turn,
-            Message {
-                to,
-                class,
-                buffer,
-                bytes,
-            },
-        );
+        let class = Class::Reply;
+        // A process that has stopped owes nothing any more.
+        let _ = self.start(Message {
+            to: peer,
+            class,
+            buffer,
+            bytes: HEADER,
+        });
     }
 }
