@@ -3,14 +3,13 @@
 //! The library of MPI is opened at run time, in any of its three ABIs ([`ffi`]). It also starts the
 //! job ([`bootstrap`]). Packets are its messages, in two communicators: requests and replies.
 //!
-//! Life of a packet: `send` takes a credit of the peer ([`credits`]), writes header and packet into
+//! Life of a packet: `send` takes a credit of the peer ([`peers`]), writes header and packet into
 //! a buffer, and starts a send ([`link`]). At the receiver it goes into the buffer of a posted
 //! receive, from which a poll delivers it ([`progress`], [`receive`]); then the receive is posted
 //! again. Puts and gets go over packets.
 
 mod boot_record;
 mod bootstrap;
-mod credits;
 mod ffi;
 mod link;
 mod net;

@@ -34,7 +34,7 @@ impl<H: Handle> Link<H> {
             return 0;
         }
         let source = JobRank(source);
-        if !self.peers.give_back(source, credits) || bytes == NO_PACKET {
+        if !self.peers.account(source).give_back(credits) || bytes == NO_PACKET {
             return 0;
         }
         let Some(packet) = packet.get_mut(..bytes as usize) else {

@@ -1,7 +1,6 @@
 //! Sending messages.
 #![forbid(unsafe_code)]
 
-use crate::credits::SendReservation;
 use crate::ffi::Handle;
 use crate::link::{Link, Message};
 use crate::wire::{HEADER, NO_PACKET};
@@ -17,11 +16,13 @@ impl<H: Handle> Link<H> {
             bytes <= self.max_packet,
             "defect: a packet of {bytes} bytes is longer than the conduit's limit"
         );
-        let Some(reservation) = SendReservation::take(&self.peers, peer, class)? else {
+        let account = self.peers.account(peer);
+        let cost = u32::from(class == Class::Request);
+        let Some(reservation) = account.reserve(cost, u32::MAX)? else {
             return Ok(());
         };
         let Some(mut buffer) = self.buffer(class, bytes) else {
-            return Err(reservation.cancel(&self.peers));
+            return Err(account.cancel(&reservation));
         };
         let (header, packet) = buffer.bytes(HEADER + bytes).split_at_mut(HEADER);
         self.header(bytes as u32, reservation.credits).put(header);

@@ -12,8 +12,8 @@ use crate::operations;
 use crate::peers::Peers;
 use crate::versions;
 use gasnet_conduit::{Busy, Class, JobRank};
+use gasnet_conduit_util::account::{Account, Reservation};
 use gasnet_conduit_util::credits::{units, Credits, UNIT};
-use gasnet_conduit_util::peer_states::PeerState;
 
 /// Most credits in a header; the window has no more units.
 const MOST_CREDITS: u32 = u16::MAX as u32;
@@ -39,48 +39,42 @@ pub fn limits(window: usize) -> Credits {
     Credits::for_bytes(units(window).min(MOST_CREDITS))
 }
 
-/// A message to a peer that takes it, with its cost, until it is sent or not.
+/// What a message to a peer has taken, until it is sent or not.
 pub struct SendReservation {
     peer: JobRank,
     class: Class,
     /// The peer in the address vector.
     pub number: u64,
-    cost: u32,
-    /// Credits that the message returns.
-    pub credits: u16,
+    reservation: Reservation,
 }
 
 impl SendReservation {
     /// Pays for a message of `message` bytes. `None` if it is to be dropped.
     #[inline]
     pub fn take(link: &Link, peer: JobRank, class: Class, message: usize) -> Result<Option<Self>, Busy> {
-        match link.peers.states.state(peer) {
-            PeerState::Present => {}
-            PeerState::Stopped => return Ok(None),
-            PeerState::Lost => return Err(Busy),
-        }
         let cost = match class {
             Class::Request => link.peers.limits.cost(message),
             Class::Reply => 0,
         };
-        if !link.peers.take(peer, cost) {
-            return Err(Busy);
-        }
-        let credits = link.peers.credits(peer).take_owed(MOST_CREDITS) as u16;
-        Ok(Some(Self {
+        let reservation = link.peers.account(peer).reserve(cost, MOST_CREDITS)?;
+        Ok(reservation.map(|reservation| Self {
             peer,
             class,
             number: link.peers.number(peer),
-            cost,
-            credits,
+            reservation,
         }))
+    }
+
+    /// Credits that the message returns.
+    #[inline]
+    pub fn credits(&self) -> u16 {
+        self.reservation.credits as u16
     }
 
     /// The message was not sent.
     #[cold]
     pub fn cancel(&self, link: &Link) {
-        link.peers.give_back(self.peer, self.cost);
-        link.peers.credits(self.peer).owe(u32::from(self.credits));
+        link.peers.account(self.peer).cancel(&self.reservation);
     }
 
     /// The message was not sent, because a call failed.
@@ -92,18 +86,15 @@ impl SendReservation {
 }
 
 impl Peers {
-    /// Takes units for a request to a peer. False if there are not enough.
+    /// The account of a peer.
     #[inline]
-    fn take(&self, rank: JobRank, units: u32) -> bool {
-        self.limits.take(self.credits(rank), units)
-    }
-
-    /// Adds credits that the peer returned, or those of a request that was not sent. False: there
-    /// were fewer requests, and the peer is lost.
-    #[inline]
-    pub fn give_back(&self, rank: JobRank, units: u32) -> bool {
-        let given = self.limits.give_back(self.credits(rank), units);
-        given.map_err(|why| self.states.lose(rank, why)).is_ok()
+    pub fn account(&self, peer: JobRank) -> Account<'_> {
+        Account {
+            peer,
+            states: &self.states,
+            limits: &self.limits,
+            credits: self.credits(peer),
+        }
     }
 
     /// Counts a request of the peer that waits for its delivery or its put, until
@@ -143,23 +134,23 @@ mod tests {
     fn credits_come_back() {
         let peers = of_three(8 << 10);
         let (peer, all) = (JobRank(1), units(8 << 10));
-        assert!(peers.take(peer, all) && !peers.take(peer, 1));
-        assert!(peers.give_back(peer, 3));
-        assert!(peers.take(peer, 2) && !peers.take(peer, 2));
-        assert!(peers.give_back(peer, all - 1) && !peers.states.has_losses());
-        assert!(peers.take(peer, all) && !peers.take(peer, 1));
+        assert!(peers.limits.take(peers.credits(peer), all) && !peers.limits.take(peers.credits(peer), 1));
+        assert!(peers.account(peer).give_back(3));
+        assert!(peers.limits.take(peers.credits(peer), 2) && !peers.limits.take(peers.credits(peer), 2));
+        assert!(peers.account(peer).give_back(all - 1) && !peers.states.has_losses());
+        assert!(peers.limits.take(peers.credits(peer), all) && !peers.limits.take(peers.credits(peer), 1));
     }
 
     #[test]
     fn more_credits_than_were_paid_lose_their_peer() {
         let (peers, peer) = (of_three(8 << 10), JobRank(1));
-        assert!(peers.take(peer, 2) && peers.give_back(peer, 1));
-        assert!(!peers.give_back(peer, 2) && !peers.give_back(peer, u32::from(u16::MAX)));
+        assert!(peers.limits.take(peers.credits(peer), 2) && peers.account(peer).give_back(1));
+        assert!(!peers.account(peer).give_back(2) && !peers.account(peer).give_back(u32::from(u16::MAX)));
         let why = "it returned 2 credits, more than our requests cost".to_owned();
         assert_eq!(peers.states.take_losses(), [(peer, why)]);
         let all = units(8 << 10);
         assert!(
-            peers.take(peer, all - 1) && !peers.take(peer, 1),
+            peers.limits.take(peers.credits(peer), all - 1) && !peers.limits.take(peers.credits(peer), 1),
             "never more than the window"
         );
     }

@@ -67,7 +67,7 @@ impl Messages {
         let Some(reservation) = SendReservation::take(link, peer, class, message)? else {
             return Ok(());
         };
-        let header = link.header(Kind::Packet(class), reservation.credits);
+        let header = link.header(Kind::Packet(class), reservation.credits());
         let mut sent = Err(Errno::AGAIN);
         if message <= self.inject {
             let mut room = [0_u8; INJECT];

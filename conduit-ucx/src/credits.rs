@@ -7,8 +7,8 @@
 
 use crate::peers::Peers;
 use gasnet_conduit::{Busy, Class, JobRank};
+use gasnet_conduit_util::account::{Account, Reservation};
 use gasnet_conduit_util::credits::{units, Credits};
-use gasnet_conduit_util::peer_states::PeerState;
 
 /// Bytes of all windows to one receiver together.
 const MOST_BYTES: usize = 128 << 20;
@@ -23,52 +23,26 @@ pub fn limits((bytes, is_set): (usize, bool), ranks: u32) -> Credits {
     Credits::for_bytes(window)
 }
 
-/// A message to a peer that takes it, with its cost, until it is sent or not.
-pub struct SendReservation {
-    peer: JobRank,
-    cost: u32,
-    /// Credits that the message returns.
-    pub credits: u32,
-}
+impl Peers {
+    /// The account of a peer.
+    #[inline]
+    pub fn account(&self, peer: JobRank) -> Account<'_> {
+        Account {
+            peer,
+            states: &self.states,
+            limits: &self.limits,
+            credits: self.credits(peer),
+        }
+    }
 
-impl SendReservation {
     /// Pays for a message of `bytes` bytes. `None` if it is to be dropped.
     #[inline]
-    pub fn take(peers: &Peers, peer: JobRank, class: Class, bytes: usize) -> Result<Option<Self>, Busy> {
-        match peers.states.state(peer) {
-            PeerState::Present => {}
-            PeerState::Stopped => return Ok(None),
-            PeerState::Lost => return Err(Busy),
-        }
+    pub fn reserve(&self, peer: JobRank, class: Class, bytes: usize) -> Result<Option<Reservation>, Busy> {
         let cost = match class {
-            Class::Request => peers.limits.cost(bytes),
+            Class::Request => self.limits.cost(bytes),
             Class::Reply => 0,
         };
-        if !peers.limits.take(peers.credits(peer), cost) {
-            return Err(Busy);
-        }
-        let credits = peers.credits(peer).take_owed(u32::MAX);
-        Ok(Some(Self { peer, cost, credits }))
-    }
-
-    /// The message was not sent.
-    #[cold]
-    pub fn cancel(&self, peers: &Peers) -> Busy {
-        peers.give_back(self.peer, self.cost);
-        let credits = peers.credits(self.peer);
-        credits.owe(self.credits);
-        peers.limits.note_owed(self.peer, credits);
-        Busy
-    }
-}
-
-impl Peers {
-    /// Adds credits that the peer returned, or those of a request that was not sent. False: there
-    /// were fewer requests, and the peer is lost.
-    #[inline]
-    pub fn give_back(&self, rank: JobRank, units: u32) -> bool {
-        let given = self.limits.give_back(self.credits(rank), units);
-        given.map_err(|why| self.states.lose(rank, why)).is_ok()
+        self.account(peer).reserve(cost, u32::MAX)
     }
 
     /// Whether a poll should return credits and report lost peers.
@@ -98,7 +72,8 @@ mod tests {
     fn more_credits_than_were_paid_lose_their_peer() {
         let (peers, rank) = (Peers::new(2, limits((8 << 10, true), 2)), JobRank(1));
         assert!(peers.limits.take(peers.credits(rank), 2));
-        assert!(peers.give_back(rank, 1) && !peers.give_back(rank, 2));
+        let account = peers.account(rank);
+        assert!(account.give_back(1) && !account.give_back(2));
         let why = "it returned 2 credits, more than our requests cost".to_owned();
         assert_eq!(peers.states.take_losses(), [(rank, why)]);
     }

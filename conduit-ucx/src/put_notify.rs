@@ -32,7 +32,7 @@ impl PutNotify for Net {
             // A few bytes too long for a packet, which is rare.
             Some(_) => self.rma.put_copy(put, after).map(|_| released(reserved)),
         };
-        begun.map_err(|Busy| reservation.cancel(&link.peers))
+        begun.map_err(|Busy| link.peers.account(put.to.peer).cancel(&reservation))
     }
 }
 

@@ -93,7 +93,7 @@ impl Arrivals {
             return corrupt("a message that no rank sends");
         };
         peers.note_sent(source);
-        if !peers.give_back(source, header.credits) {
+        if !peers.account(source).give_back(header.credits) {
             return Retention::Released;
         }
         let Kind::Packet(class) = kind else {

@@ -2,11 +2,11 @@
 
 pub mod buffers;
 
-use crate::credits::SendReservation;
 use crate::link::Link;
 use crate::operations::{self, OwnedOperation, Pool, Reaped};
 use crate::wire::{Kind, HEADER};
 use gasnet_conduit::{Busy, Class, JobRank};
+use gasnet_conduit_util::account::Reservation;
 use gasnet_conduit_util::parts::{gather, length};
 use gasnet_conduit_util::peer_states::PeerState;
 use gasnet_conduit_util::record::Record;
@@ -48,7 +48,7 @@ impl Messages {
             return Ok(());
         };
         let sent = post(link, held, Kind::Packet(class), length(parts));
-        sent.map_err(|Busy| reservation.cancel(&link.peers))
+        sent.map_err(|Busy| link.peers.account(peer).cancel(&reservation))
     }
 
     /// Pays for a packet, and writes its message. None if it is to be dropped.
@@ -58,17 +58,17 @@ impl Messages {
         peer: JobRank,
         class: Class,
         parts: &[&[u8]],
-    ) -> Result<Option<(OwnedOperation, SendReservation)>, Busy> {
+    ) -> Result<Option<(OwnedOperation, Reservation)>, Busy> {
         let bytes = length(parts);
         assert!(
             bytes <= self.max_packet,
             "defect: a packet of {bytes} bytes is longer than the conduit's limit"
         );
-        let Some(reservation) = SendReservation::take(&link.peers, peer, class, bytes)? else {
+        let Some(reservation) = link.peers.reserve(peer, class, bytes)? else {
             return Ok(None);
         };
         let Ok(mut held) = self.buffer(class, bytes) else {
-            return Err(reservation.cancel(&link.peers));
+            return Err(link.peers.account(peer).cancel(&reservation));
         };
         (held.kind, held.peer) = (operations::Kind::Packet(class), peer);
         let (header, packet) = held.bytes(HEADER + bytes).split_at_mut(HEADER);

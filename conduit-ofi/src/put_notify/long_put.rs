@@ -66,7 +66,7 @@ impl PutNotify for Net {
         let held = self.messages.send_buffer(link, class, message);
         let mut held = held.ok_or(Busy).map_err(busy)?;
         let room = held.bytes(message);
-        link.header(kind, reservation.credits).encode(bytes, room);
+        link.header(kind, reservation.credits()).encode(bytes, room);
         gather(parts, &mut room[front..]);
         match put_payload(rma, put, reserved, count, reservation.number) {
             Ok(local) => {

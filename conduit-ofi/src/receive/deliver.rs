@@ -165,7 +165,7 @@ impl Receiver {
             link.peers.states.lose(source, text);
             return 0;
         }
-        if !link.peers.give_back(source, u32::from(header.credits)) {
+        if !link.peers.account(source).give_back(u32::from(header.credits)) {
             return 0;
         }
         match header.kind {

@@ -31,7 +31,7 @@ impl SendBuffers for Net {
             held.release();
             return Ok(());
         };
-        let header = link.header(Kind::Packet(class), reservation.credits);
+        let header = link.header(Kind::Packet(class), reservation.credits());
         header.encode(bytes, held.bytes(HEADER));
         (held.kind, held.peer) = (operations::Kind::Packet(class), peer);
         let started = link.or_stall(transmit(link, held, message, reservation.number), |held| {

@@ -1,6 +1,5 @@
 //! Send buffers that clients fill.
 
-use crate::credits::SendReservation;
 use crate::net::Net;
 use crate::operations::{self, OwnedOperation};
 use crate::send::transmit;
@@ -21,7 +20,7 @@ impl SendBuffers for Net {
 
     fn send_reserved(&self, peer: JobRank, class: Class, buffer: SendBuffer, bytes: usize) -> Result<(), Busy> {
         let link = self.link();
-        let Some(reservation) = SendReservation::take(&link.peers, peer, class, bytes)? else {
+        let Some(reservation) = link.peers.reserve(peer, class, bytes)? else {
             self.release(buffer);
             return Ok(());
         };
@@ -30,7 +29,7 @@ impl SendBuffers for Net {
         link.header(reservation.credits).put(held.bytes(HEADER));
         transmit(link, held, Kind::Packet(class), bytes).map_err(|held| {
             held.into_address();
-            reservation.cancel(&link.peers)
+            link.peers.account(peer).cancel(&reservation)
         })
     }
 

@@ -7,6 +7,7 @@
 //! [`mapped`] is mapped memory, [`mod@record`] is for what processes exchange, [`parts`] for
 //! packets in parts, and [`mod@probe`] finds out how much memory can be registered.
 
+pub mod account;
 pub mod aligned_copy;
 pub mod credits;
 pub mod fixed_vec;
