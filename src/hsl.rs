@@ -1,5 +1,5 @@
-//! Handler-safe locks. A `gex_HSL_t` is 40 zero bytes; the first word is a futex mutex (0 free, 1
-//! taken, 2 contended). A holder neither polls nor waits, so waits are short.
+//! Handler-safe locks. A `gex_HSL_t` is 40 zero bytes; the first word is a [`WordMutex`]. A holder
+//! neither polls nor waits, so waits are short.
 //!
 //! In SEQ and PARSYNC only one thread at a time is inside GASNet. There a held lock is locked all
 //! the same, as with the reference, since its holder could not release it.
@@ -9,27 +9,21 @@
 //! errors.
 
 use std::cell::RefCell;
-use std::time::Duration;
 
 use crate::sync::Mode;
-use gasnet_sys::atomic::{spin_loop, AtomicU32, Ordering};
-use gasnet_sys::futex;
+use gasnet_sys::atomic::{AtomicU32, Ordering};
+use gasnet_sys::word_mutex::WordMutex;
 
 /// `gex_HSL_t`.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Hsl {
-    word: AtomicU32,
+    mutex: WordMutex,
     state: AtomicU32,
     reserved: [u32; 8],
 }
 
 const _: () = assert!(cfg!(loom) || size_of::<Hsl>() == 40);
-
-const FREE: u32 = 0;
-const TAKEN: u32 = 1;
-const CONTENDED: u32 = 2;
-const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 
 /// Value of `state` for a destroyed lock; 0 is a lock in use.
 const DESTROYED: u32 = 0x4853_4c3f;
@@ -58,7 +52,7 @@ impl Hsl {
     /// An unlocked lock.
     pub fn new() -> Self {
         Self {
-            word: AtomicU32::new(FREE),
+            mutex: WordMutex::default(),
             state: AtomicU32::new(0),
             reserved: [0; 8],
         }
@@ -69,7 +63,7 @@ impl Hsl {
         if self.state.swap(DESTROYED, Ordering::Relaxed) == DESTROYED {
             fatal!("gex_HSL_Destroy: the handler-safe lock at {self:p} was destroyed already.");
         }
-        if self.word.load(Ordering::Relaxed) != FREE {
+        if self.mutex.is_locked() {
             fatal!("gex_HSL_Destroy: the handler-safe lock at {self:p} is held.");
         }
     }
@@ -78,7 +72,7 @@ impl Hsl {
     /// thread holds it.
     pub fn check_before_lock(&self, held: &HeldLocks, function: &str) {
         match self.state.load(Ordering::Relaxed) {
-            0 if self.word.load(Ordering::Relaxed) <= CONTENDED => (),
+            0 if self.mutex.is_valid() => (),
             DESTROYED => fatal!("{function}: the handler-safe lock at {self:p} was destroyed."),
             _ => fatal!("{function}: the handler-safe lock at {self:p} is not initialised."),
         }
@@ -109,40 +103,24 @@ impl Hsl {
 
     /// Locks if the lock is free, or if the mode is not PAR.
     pub fn try_lock(&self) -> bool {
-        self.word
-            .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
-            || Mode::get() != Mode::Par
+        self.mutex.try_lock() || Mode::get() != Mode::Par
     }
 
     /// Locks; waits if necessary.
     #[inline]
     pub fn lock(&self) {
-        if !self.try_lock() {
-            self.lock_contended();
-        }
-    }
-
-    #[cold]
-    fn lock_contended(&self) {
-        for _ in 0..SPINS {
-            if self.word.load(Ordering::Relaxed) == FREE && self.try_lock() {
-                return;
-            }
-            spin_loop();
-        }
-        while self.word.swap(CONTENDED, Ordering::Acquire) != FREE {
-            futex::wait(&self.word, CONTENDED, Duration::from_millis(100));
-            gasnet_job::check_exit(gasnet_job::Inside::Wait);
+        if Mode::get() == Mode::Par {
+            self.mutex
+                .lock_with(|| gasnet_job::check_exit(gasnet_job::Inside::Wait));
+        } else {
+            self.mutex.try_lock();
         }
     }
 
     /// Unlocks.
     #[inline]
     pub fn unlock(&self) {
-        if self.word.swap(FREE, Ordering::Release) == CONTENDED {
-            futex::wake(&self.word, 1);
-        }
+        self.mutex.unlock();
     }
 }
 

@@ -33,6 +33,7 @@ pub mod subprocess;
 pub mod threads;
 #[cfg(gasnet_tsan)]
 mod tsan;
+pub mod word_mutex;
 
 pub use atomic::{lock, read_lock, write_lock};
 

@@ -1,7 +1,8 @@
 //! A lock that processes with one thread leave out.
 
-use crate::atomic::{lock, AtomicBool, Mutex, MutexGuard, Ordering};
+use crate::word_mutex::WordMutex;
 use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 /// Whether several threads use a value.
@@ -29,9 +30,7 @@ impl Sharing {
 #[derive(Debug)]
 pub struct MaybeLocked<T> {
     are_several: bool,
-    mutex: Mutex<()>,
-    /// Whether the one thread has the value.
-    taken: AtomicBool,
+    mutex: WordMutex,
     value: UnsafeCell<T>,
 }
 
@@ -44,8 +43,7 @@ impl<T> MaybeLocked<T> {
     pub const fn new(value: T, sharing: Sharing) -> Self {
         Self {
             are_several: sharing.are_several,
-            mutex: Mutex::new(()),
-            taken: AtomicBool::new(false),
+            mutex: WordMutex::new(),
             value: UnsafeCell::new(value),
         }
     }
@@ -57,33 +55,28 @@ impl<T> MaybeLocked<T> {
     #[inline]
     pub fn lock(&self) -> MaybeLockedGuard<'_, T> {
         if self.are_several {
-            return MaybeLockedGuard(self, Some(lock(&self.mutex)));
+            self.mutex.lock();
+        } else {
+            assert!(self.mutex.try_lock_alone(), "defect: a thread waits for itself");
         }
-        assert!(self.take(), "defect: a thread waits for itself");
-        MaybeLockedGuard(self, None)
+        MaybeLockedGuard(self, PhantomData)
     }
 
     /// Locks it unless it is locked.
     #[inline]
     pub fn try_lock(&self) -> Option<MaybeLockedGuard<'_, T>> {
-        if self.are_several {
-            return Some(MaybeLockedGuard(self, Some(self.mutex.try_lock().ok()?)));
-        }
-        self.take().then(|| MaybeLockedGuard(self, None))
-    }
-
-    /// Takes the value for the one thread. Returns whether it was free.
-    #[inline]
-    fn take(&self) -> bool {
-        let was_taken = self.taken.load(Ordering::Relaxed);
-        self.taken.store(true, Ordering::Relaxed);
-        !was_taken
+        let is_locked = if self.are_several {
+            self.mutex.try_lock()
+        } else {
+            self.mutex.try_lock_alone()
+        };
+        is_locked.then(|| MaybeLockedGuard(self, PhantomData))
     }
 }
 
-/// Access to the value; drop unlocks it.
+/// Access to the value, for the thread that locked it; drop unlocks it.
 #[derive(Debug)]
-pub struct MaybeLockedGuard<'a, T>(&'a MaybeLocked<T>, Option<MutexGuard<'a, ()>>);
+pub struct MaybeLockedGuard<'a, T>(&'a MaybeLocked<T>, PhantomData<*mut T>);
 
 impl<T> Deref for MaybeLockedGuard<'_, T> {
     type Target = T;
@@ -105,8 +98,10 @@ impl<T> DerefMut for MaybeLockedGuard<'_, T> {
 impl<T> Drop for MaybeLockedGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        if self.1.is_none() {
-            self.0.taken.store(false, Ordering::Relaxed);
+        if self.0.are_several {
+            self.0.mutex.unlock();
+        } else {
+            self.0.mutex.unlock_alone();
         }
     }
 }

@@ -40,6 +40,9 @@ mod hsl;
 #[allow(dead_code)]
 #[path = "../../../src/sync.rs"]
 mod sync;
+#[allow(dead_code)]
+#[path = "../../../base/sys/src/word_mutex.rs"]
+pub mod word_mutex;
 
 use std::time::Instant;
 
