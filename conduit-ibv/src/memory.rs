@@ -93,6 +93,9 @@ impl Keys {
     /// of the segment.
     #[inline]
     pub fn at(&self, address: usize, rail: usize, rails: usize) -> (u32, usize) {
+        if self.last == 0 {
+            return (self.by_region[rail], usize::MAX);
+        }
         let offset = address.wrapping_sub(self.base);
         let region = offset >> self.shift;
         if region >= self.last {

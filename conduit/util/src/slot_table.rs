@@ -6,15 +6,19 @@ use std::ptr;
 use std::sync::atomic::AtomicPtr;
 use std::sync::OnceLock;
 
-/// Slots of the first block; each further block is twice as long.
+/// Slots inside of the table; the first block has twice as many, and each further block is twice as
+/// long.
 const FIRST: usize = 64;
 /// As many blocks as numbers of 31 bits need.
 const BLOCKS: usize = 25;
 
+type Block<T> = Box<[AtomicPtr<T>]>;
+
 /// A table that only grows. Numbers of removed values are used again.
 #[derive(Debug)]
 pub struct SlotTable<T> {
-    blocks: [OnceLock<Box<[AtomicPtr<T>]>>; BLOCKS],
+    first: [AtomicPtr<T>; FIRST],
+    blocks: Box<[OnceLock<Block<T>>]>,
     numbers: Mutex<Numbers>,
 }
 
@@ -25,10 +29,10 @@ struct Numbers {
     free: Vec<usize>,
 }
 
-/// Block and slot of a number.
+/// Block and slot of a number that is not inside of the table.
 const fn place(number: usize) -> (usize, usize) {
-    let block = (number / FIRST + 1).ilog2() as usize;
-    (block, number - FIRST * ((1 << block) - 1))
+    let block = (number / FIRST + 1).ilog2() as usize - 1;
+    (block, number - FIRST * ((2 << block) - 1))
 }
 
 impl<T> Default for SlotTable<T> {
@@ -41,7 +45,8 @@ impl<T> SlotTable<T> {
     /// An empty table.
     pub fn new() -> Self {
         Self {
-            blocks: [const { OnceLock::new() }; BLOCKS],
+            first: [const { AtomicPtr::new(ptr::null_mut()) }; FIRST],
+            blocks: std::iter::repeat_with(OnceLock::new).take(BLOCKS).collect(),
             numbers: Mutex::default(),
         }
     }
@@ -53,16 +58,25 @@ impl<T> SlotTable<T> {
             numbers.next += 1;
             numbers.next - 1
         });
-        let (block, slot) = place(number);
-        let block = self.blocks[block].get_or_init(|| {
-            let slots = std::iter::repeat_with(|| AtomicPtr::new(ptr::null_mut()));
-            slots.take(FIRST << block).collect()
+        let slot = self.first.get(number).unwrap_or_else(|| {
+            let (block, slot) = place(number);
+            let block = self.blocks[block].get_or_init(|| {
+                let slots = std::iter::repeat_with(|| AtomicPtr::new(ptr::null_mut()));
+                slots.take((2 * FIRST) << block).collect()
+            });
+            &block[slot]
         });
-        block[slot].store(Box::into_raw(Box::new(value)), Ordering::Release);
+        slot.store(Box::into_raw(Box::new(value)), Ordering::Release);
         number as u32
     }
 
+    #[inline(always)]
     fn slot(&self, number: u32) -> Option<&AtomicPtr<T>> {
+        self.first.get(number as usize).or_else(|| self.slot_in_block(number))
+    }
+
+    #[inline(never)]
+    fn slot_in_block(&self, number: u32) -> Option<&AtomicPtr<T>> {
         let (block, slot) = place(number as usize);
         self.blocks.get(block)?.get()?.get(slot)
     }
@@ -95,8 +109,11 @@ impl<T> SlotTable<T> {
 
 impl<T> Drop for SlotTable<T> {
     fn drop(&mut self) {
-        let slots = self.blocks.iter().filter_map(OnceLock::get).flatten();
-        for value in slots
+        let blocks = self.blocks.iter().filter_map(OnceLock::get).flatten();
+        for value in self
+            .first
+            .iter()
+            .chain(blocks)
             .map(|slot| slot.load(Ordering::Acquire))
             .filter(|value| !value.is_null())
         {
@@ -132,10 +149,10 @@ mod tests {
 
     #[test]
     fn places_fill_blocks() {
-        assert_eq!(place(0), (0, 0));
-        assert_eq!(place(FIRST - 1), (0, FIRST - 1));
-        assert_eq!(place(FIRST), (1, 0));
-        assert_eq!(place(3 * FIRST), (2, 0));
-        assert!(place(u32::MAX as usize >> 1).0 < BLOCKS + 1);
+        assert_eq!(place(FIRST), (0, 0));
+        assert_eq!(place(3 * FIRST - 1), (0, 2 * FIRST - 1));
+        assert_eq!(place(3 * FIRST), (1, 0));
+        assert_eq!(place(7 * FIRST), (2, 0));
+        assert!(place(u32::MAX as usize >> 1).0 < BLOCKS);
     }
 }
