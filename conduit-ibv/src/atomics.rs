@@ -52,7 +52,8 @@ impl Atomics for Operations {
         let Messages { fabric, pools, .. } = &self.messages;
         let connection = self.messages.reach(atomic.target.peer)?.ok_or(Busy)?;
         let bytes = codes::bytes(atomic.dt);
-        let Some(remote) = fabric.remote(&atomic.target, bytes, 0) else {
+        let queue = connection.route(0);
+        let Some(remote) = fabric.remote(&atomic.target, bytes, &queue) else {
             panic!("defect: an atomic on {bytes} bytes in two regions");
         };
         let mut buffer = pools.small_copies.take(fabric.domains()).ok_or(Busy)?;
@@ -60,13 +61,13 @@ impl Atomics for Operations {
             atomic.fetched as usize,
             if atomic.fetched.is_null() { 0 } else { bytes },
         );
-        let local: Local = buffer.local(fabric.paths[0].rail, bytes);
+        let local: Local = buffer.local(queue.rail, bytes);
         let work = match does(atomic.op, atomic.operands) {
             Does::Add(addend) => Work::fetch_add(&local, remote, addend),
             Does::Swap(expected, new) => Work::compare_swap(&local, remote, expected, new),
         };
         let done = CompletionAction::Atomic(atomic.cookie, buffer);
-        self.post_fenced(connection.route(0), work, remote, done)
+        self.post_fenced(queue, work, remote, done)
     }
 }
 

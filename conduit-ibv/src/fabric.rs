@@ -42,7 +42,7 @@ impl Fabric {
     /// The HCA of a queue.
     #[inline]
     pub fn rail(&self, queue: &SendQueue) -> &Rail {
-        &self.rails[self.paths[queue.path].rail]
+        &self.rails[queue.rail]
     }
 
     /// The right to post a work request on a route, which may find no room for its completion. None
@@ -74,11 +74,11 @@ impl Fabric {
         memory.device.is_none().then_some((all.lkey(is_written), usize::MAX))
     }
 
-    /// The key of a peer's memory, if one work request reaches all of it.
+    /// The key of a peer's memory, if one work request of this queue reaches all of it.
     #[inline(always)]
-    pub fn remote(&self, memory: &RemoteMemory, bytes: usize, path: usize) -> Option<Remote> {
-        let (rkey, room) = self.segments.remote(memory, self.paths[path].rail);
-        (bytes <= room.min(self.paths[path].max_message)).then_some(Remote {
+    pub fn remote(&self, memory: &RemoteMemory, bytes: usize, queue: &SendQueue) -> Option<Remote> {
+        let (rkey, room) = self.segments.remote(memory, queue.rail);
+        (bytes <= room.min(queue.longest)).then_some(Remote {
             address: memory.address,
             rkey,
         })

@@ -2,6 +2,7 @@
 
 use crate::buffers::AsLocal;
 use crate::credits::SendReservation;
+use crate::fabric::Fabric;
 use crate::ffi::Work;
 use crate::operations::CompletionAction;
 use crate::rma::{extent_of, in_place, local_completion, Operations};
@@ -55,8 +56,8 @@ impl Operations {
         parts: &[&[u8]],
     ) -> Result<LocalCompletion, Busy> {
         let (queue, fabric) = (reservation.connection.queue(put.bytes), self.fabric());
-        let rail = fabric.paths[queue.path].rail;
-        let Some(remote) = fabric.remote(&put.to, put.bytes, queue.path) else {
+        let rail = queue.rail;
+        let Some(remote) = fabric.remote(&put.to, put.bytes, &queue) else {
             return self.put_long_then_send(put, reserved, reservation, parts);
         };
         // The reserved buffer stays the client's if this is refused.
@@ -116,7 +117,7 @@ impl Operations {
             let _ = fabric.refused(queue, "a put", why);
             return Err(done);
         }
-        let sent = fabric.post_message(&mut guard, message, messages.word(reservation));
+        let sent = Fabric::post_message(&mut guard, message, messages.word(reservation));
         drop(guard);
         if let Err(why) = sent {
             // There was room for both, so this is no lack of it.

@@ -257,9 +257,8 @@ impl Rma for Operations {
             return Ok(LocalCompletion::Later);
         }
         let queue = connection.queue(put.bytes);
-        if let Some(remote) = self.fabric().remote(&put.to, put.bytes, queue.path) {
-            let rail = self.fabric().paths[queue.path].rail;
-            let started = self.put_at_once::<false, _>(put, rail, remote, |work, done| {
+        if let Some(remote) = self.fabric().remote(&put.to, put.bytes, &queue) {
+            let started = self.put_at_once::<false, _>(put, queue.rail, remote, |work, done| {
                 let local_completion = local_completion(&done);
                 self.post_fenced(queue, work, remote, done).map(|()| local_completion)
             })?;
@@ -283,7 +282,7 @@ impl Rma for Operations {
     fn put_small(&self, to: RemoteMemory, from: *const u8, bytes: usize, cookie: Cookie) -> Result<Option<()>, Busy> {
         let connection = self.messages.reach(to.peer)?.ok_or(Busy)?;
         let (queue, fabric) = (connection.queue(bytes), self.fabric());
-        let Some(remote) = fabric.remote(&to, bytes, queue.path) else {
+        let Some(remote) = fabric.remote(&to, bytes, &queue) else {
             return Ok(None);
         };
         let source = Local {
@@ -310,8 +309,8 @@ impl Rma for Operations {
             return self.begin_stripes(connection, extent, self.stripes.get, report);
         }
         let (queue, fabric) = (connection.queue(get.bytes), self.fabric());
-        let rail = fabric.paths[queue.path].rail;
-        if let Some(remote) = fabric.remote(&get.from, get.bytes, queue.path) {
+        let rail = queue.rail;
+        if let Some(remote) = fabric.remote(&get.from, get.bytes, &queue) {
             match self.place(&extent, rail, false)? {
                 Place::Direct(lkey) => {
                     let local = Local {

@@ -174,7 +174,7 @@ impl Messages {
             lkey: 0,
         };
         let (work, done) = if let Some(buffer) = buffer {
-            local.lkey = buffer.local(self.fabric.paths[queue.path].rail, 0).lkey;
+            local.lkey = buffer.local(queue.rail, 0).lkey;
             (Work::write(&local, remote), CompletionAction::Buffer(buffer))
         } else {
             let mut work = Work::write(&local, remote);

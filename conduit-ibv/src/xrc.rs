@@ -248,7 +248,7 @@ fn new_link(fabric: &Fabric, peer: JobRank, processes: usize, access: Access) ->
         let rail = &fabric.rails[path.rail];
         let made = rail.longest_pair(rail.depth_of(processes), events::name(peer, index))?;
         made.0.initialise(&path.port, access)?;
-        Ok(SendQueue::new(peer, index, made, true, rail.sharing))
+        Ok(SendQueue::new(peer, (index, path), made, true, rail.sharing))
     };
     fabric.paths.iter().enumerate().map(queue).collect()
 }

@@ -63,7 +63,7 @@ impl PairMaker {
             let rail = &fabric.rails[path.rail];
             let made = rail.new_pair(events::name(peer, index))?;
             made.0.initialise(&path.port, self.access)?;
-            Ok(SendQueue::new(peer, index, made, false, rail.sharing))
+            Ok(SendQueue::new(peer, (index, path), made, false, rail.sharing))
         };
         fabric.paths.iter().enumerate().map(queue).collect()
     }

@@ -75,7 +75,7 @@ impl Inbox {
         if !self.offers_words || !keeps_order(fabric, connection) {
             return;
         }
-        let (address, rail) = (self.words.address(), fabric.paths[connection.queue(0).path].rail);
+        let (address, rail) = (self.words.address(), connection.queue(0).rail);
         let rkey = self.words.rkey(rail);
         connection.rings.offer_words(Remote { address, rkey });
         self.offer_ring(fabric, peer, connection);

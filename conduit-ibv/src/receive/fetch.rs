@@ -84,7 +84,7 @@ impl Fetches {
         let Some(buffer) = pool.take(fabric.domains()) else {
             return self.wait(Waiting::Fetch(source, offer));
         };
-        let local = buffer.local(fabric.paths[queue.path].rail, offer.bytes as usize);
+        let local = buffer.local(queue.rail, offer.bytes as usize);
         let work = Work::read(&local, offer.memory);
         let fetched = Box::new(Fetched { source, offer, buffer });
         let Some(mut guard) = fabric.lock_queue(queue) else {

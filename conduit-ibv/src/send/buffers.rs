@@ -53,7 +53,7 @@ impl SendBuffers for Messages {
             keep(held);
             return Err(Busy);
         };
-        let rail = self.fabric.paths[queue.path].rail;
+        let rail = queue.rail;
         let work = Work::send(&held.local(rail, bytes), self.word(&reservation));
         // SAFETY: the buffer is released after completion.
         let posted = unsafe { guard.post(work, CompletionAction::Buffer(held)) };

@@ -33,7 +33,7 @@ impl Messages {
         packet: &GatheredPacket<'_>,
     ) -> Result<LocalCompletion, Busy> {
         let queue = reservation.connection.queue(0);
-        let rail = self.fabric.paths[queue.path].rail;
+        let rail = queue.rail;
         let key = match packet.source {
             SourceUse::Later if packet.front.len() + packet.bytes <= self.eager => {
                 self.fabric.local(&packet.payload, rail, false)

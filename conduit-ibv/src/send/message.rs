@@ -97,15 +97,15 @@ impl Fabric {
             message.release();
             return Err(Busy);
         };
-        let posted = self.post_message(&mut guard, message, word);
+        let posted = Self::post_message(&mut guard, message, word);
         drop(guard);
         posted.map_err(|why| self.refused(queue, "sending a message", why))
     }
 
     /// Posts a message, under the lock of its queue. If that fails, its buffer is free.
     #[inline]
-    pub fn post_message(&self, guard: &mut QueueGuard<'_>, message: Message<'_>, word: u32) -> Result<(), Errno> {
-        let rail = self.paths[guard.queue.path].rail;
+    pub fn post_message(guard: &mut QueueGuard<'_>, message: Message<'_>, word: u32) -> Result<(), Errno> {
+        let rail = guard.queue.rail;
         let posted = match message {
             Message::Inline(bytes) => {
                 let local = Local {
@@ -138,6 +138,6 @@ impl Fabric {
         let mut guard = guard.ok_or(Errno::NO_MEMORY)?;
         guard.signal();
         let word = wire::encode(Kind::Bye, self.rank, 0);
-        self.post_message(&mut guard, Message::Inline(&[]), word)
+        Self::post_message(&mut guard, Message::Inline(&[]), word)
     }
 }

@@ -31,7 +31,7 @@ impl Messages {
         let offer = Offer {
             memory: Remote {
                 address: buffer.address(),
-                rkey: buffer.with_chunk(|chunk| chunk.rkey(self.fabric.paths[queue.path].rail)),
+                rkey: buffer.with_chunk(|chunk| chunk.rkey(queue.rail)),
             },
             bytes: bytes as u32,
             number,

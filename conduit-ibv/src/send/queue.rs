@@ -12,6 +12,7 @@
 use crate::ffi::{Errno, Pair, Work};
 use crate::migration::alternate::Migration;
 use crate::operations::CompletionAction;
+use crate::ports::Path;
 use crate::rail::room::CompletionRoom;
 use crate::xrc::peer::XrcPeer;
 use gasnet_conduit::JobRank;
@@ -32,6 +33,10 @@ pub struct SendQueue {
     has_failed: AtomicBool,
     /// The path: which port, of which HCA.
     pub path: usize,
+    /// Index of that HCA.
+    pub rail: usize,
+    /// Most bytes of a work request.
+    pub longest: usize,
     pub pair: Pair,
     /// Its paths, if it has an alternate one.
     pub migration: OnceLock<Migration>,
@@ -116,9 +121,15 @@ impl SendQueue {
     /// Most work requests of a queue.
     pub const MOST: usize = 1 << 14;
 
-    /// The queue of a pair, and of the work requests that it takes. It leads to a peer; to several
-    /// if `has_others`.
-    pub fn new(peer: JobRank, path: usize, (pair, depth): (Pair, usize), has_others: bool, sharing: Sharing) -> Self {
+    /// The queue of a pair, and of the work requests that it takes, on the path at a place. It leads
+    /// to a peer; to several if `has_others`.
+    pub fn new(
+        peer: JobRank,
+        (place, path): (usize, &Path),
+        (pair, depth): (Pair, usize),
+        has_others: bool,
+        sharing: Sharing,
+    ) -> Self {
         assert!((1..=Self::MOST).contains(&depth), "defect: a queue of {depth}");
         let length = depth.next_power_of_two();
         Self {
@@ -127,7 +138,9 @@ impl SendQueue {
                 .take(if has_others { length } else { 0 })
                 .collect(),
             has_failed: AtomicBool::new(false),
-            path,
+            path: place,
+            rail: path.rail,
+            longest: path.max_message,
             pair,
             migration: OnceLock::new(),
             depth: depth as u32,
