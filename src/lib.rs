@@ -30,6 +30,7 @@ pub mod init;
 pub mod mk;
 pub mod placement;
 pub mod progress;
+pub mod recent;
 pub mod rma;
 pub mod rules;
 pub mod runtime;

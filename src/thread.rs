@@ -16,6 +16,7 @@ use crate::am::prepared::SrcDesc;
 use crate::am::token::Token;
 use crate::event::{FreeList, Op};
 use crate::hsl::HeldLocks;
+use crate::recent::Recent;
 use crate::stall::Watch;
 use crate::sync::Mode;
 use crate::types::PeerCompletion;
@@ -60,6 +61,8 @@ pub struct Thread {
     pub free: RefCell<FreeList>,
     /// The implicit set outside an access region.
     set: Cell<&'static Op>,
+    /// Segments that it has reached.
+    pub recent: Recent,
     /// The open access region, if any.
     region: Cell<Option<&'static Op>>,
     /// Payload buffers of loopback AMs, by class.
@@ -251,6 +254,7 @@ fn create(of_client: bool) -> &'static Thread {
         of_client,
         free: RefCell::new(free),
         set: Cell::new(set),
+        recent: Recent::default(),
         region: Cell::new(None),
         loopback_buffers: [const { RefCell::new(Vec::new()) }; 2],
         request_desc: SrcDesc::new(),

@@ -68,12 +68,32 @@ impl Runtime {
         address: usize,
         bytes: usize,
     ) -> Option<RemoteSegment> {
-        if !endpoint::is_attached(place.ep) || self.is_neighbour(place.rank) {
+        if !endpoint::is_attached(place.ep) {
+            return None;
+        }
+        let recent = &thread::current().recent;
+        let known = recent.find(place.rank, address, bytes);
+        known.or_else(|| self.look_up_far(segments, place.rank, address, bytes))
+    }
+
+    #[inline(never)]
+    fn look_up_far(
+        &self,
+        segments: &dyn Segments,
+        rank: JobRank,
+        address: usize,
+        bytes: usize,
+    ) -> Option<RemoteSegment> {
+        if self.is_neighbour(rank) {
             return None;
         }
         let directory = self.directory.get()?;
-        let inside = directory.elsewhere(place.rank)?.contains(address, bytes);
-        directory.remote_segment(segments, place.rank).filter(|_| inside)
+        let bounds = directory.elsewhere(rank)?;
+        let segment = directory.remote_segment(segments, rank)?;
+        thread::current()
+            .recent
+            .note(rank, (bounds.base, bounds.bytes), segment);
+        bounds.contains(address, bytes).then_some(segment)
     }
 
     fn reach_elsewhere(&self, place: Location, address: usize, bytes: usize) -> Reach<'_> {
