@@ -313,6 +313,14 @@ impl Op {
             == 0
     }
 
+    /// Whether puts, gets or atomics are outstanding, and no collective, whose parts are messages.
+    #[inline]
+    pub fn has_accesses(&self) -> bool {
+        const COLL: usize = Category::Coll.lane().word;
+        let left = |words: &[AtomicU64]| words.iter().fold(0, |left, word| left | word.load(Ordering::Relaxed));
+        left(&self.pending[..COLL]) != 0 && left(&self.pending[COLL..]) == 0
+    }
+
     /// Records the team of this collective, for [`is_open`]. Debug flavour.
     pub fn belongs_to(&self, team: u32) {
         self.state.store(IN_USE | team << 1, Ordering::Relaxed);

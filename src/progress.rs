@@ -85,6 +85,18 @@ pub fn poll(scope: PollScope) -> usize {
     poll_from(scope, !runtime::get().single_neighbourhood())
 }
 
+/// A poll of the network for completions of puts, gets and atomics, which need not look for anything
+/// else.
+#[inline(always)]
+pub fn poll_completions() {
+    let rt = runtime::get();
+    let _guard = ParsyncGuard::enter();
+    let mut delivery = Delivery::new(rt);
+    if thread::in_conduit(|| rt.network.poll_completions(&mut delivery)) > 0 {
+        wait::notify_threads();
+    }
+}
+
 /// The poll of a call that has nothing to wait for: a request, or a collective or a wait that is
 /// complete at once. Without it, a loop of such calls would receive nothing.
 #[inline]

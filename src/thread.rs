@@ -63,6 +63,8 @@ pub struct Thread {
     set: Cell<&'static Op>,
     /// Segments that it has reached.
     pub recent: Recent,
+    /// Of its blocking operations.
+    pub blocking: &'static Op,
     /// The open access region, if any.
     region: Cell<Option<&'static Op>>,
     /// Payload buffers of loopback AMs, by class.
@@ -95,6 +97,8 @@ pub struct Thread {
     pub was_woken: Cell<bool>,
     /// Calls of `progress::poll_along` since the last that polled the network.
     pub polls_along: Cell<u32>,
+    /// Its waits for puts, gets and atomics, modulo 2^32.
+    pub waits: Cell<u32>,
     /// Loopback requests of the client, modulo 2^32.
     pub loopbacks: Cell<u32>,
     /// The present wait, for the stall watchdog.
@@ -226,6 +230,7 @@ extern "C" fn retire(state: *mut c_void) {
     if let Some(region) = thread.region.take() {
         free.orphan(region);
     }
+    free.orphan(thread.blocking);
     free.retire(thread.set.get());
     if thread.of_client {
         LIVE.fetch_sub(1, Ordering::SeqCst);
@@ -248,12 +253,13 @@ fn create(of_client: bool) -> &'static Thread {
         key
     });
     let mut free = FreeList::new();
-    let set = free.take();
+    let (set, blocking) = (free.take(), free.take());
     let thread = Box::into_raw(Box::new(Thread {
         number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
         of_client,
         free: RefCell::new(free),
         set: Cell::new(set),
+        blocking,
         recent: Recent::default(),
         region: Cell::new(None),
         loopback_buffers: [const { RefCell::new(Vec::new()) }; 2],
@@ -271,6 +277,7 @@ fn create(of_client: bool) -> &'static Thread {
         known_count: Cell::new(0),
         was_woken: Cell::new(false),
         polls_along: Cell::new(0),
+        waits: Cell::new(0),
         loopbacks: Cell::new(0),
         watch: Watch::new(),
         locks_held: HeldLocks::none(),

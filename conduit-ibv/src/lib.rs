@@ -132,6 +132,10 @@ impl Network for Started {
         self.net.progress.poll(&self.net.operations, scope, upcalls)
     }
 
+    fn poll_completions(&self, upcalls: &mut dyn Upcalls) -> usize {
+        self.net.progress.poll_completions(&self.net.operations, upcalls)
+    }
+
     fn stop(&self, how: Stop) {
         match how {
             Stop::Orderly => self.net.stop(),

@@ -83,6 +83,16 @@ impl Progress {
         delivered
     }
 
+    /// See [`gasnet_conduit::Network::poll_completions`].
+    pub fn poll_completions(&self, operations: &Operations, upcalls: &mut dyn Upcalls) -> usize {
+        let fabric = &operations.messages.fabric;
+        if fabric.peers.states.is_stopped() {
+            return 0;
+        }
+        let poll = |rail| self.poll_rail(operations, rail, PollScope::All, upcalls);
+        fabric.rails.iter().map(poll).sum()
+    }
+
     /// Polls an HCA. Returns the number of upcalls.
     #[inline]
     fn poll_rail(&self, operations: &Operations, rail: &Rail, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
@@ -124,6 +134,9 @@ impl Progress {
             rail.room.give_back(polled.sent);
         }
         self.look(messages, rail, polls);
+        if polled.events.is_empty() {
+            return reported;
+        }
         let mut poll = Poll {
             progress: self,
             operations,

@@ -340,6 +340,12 @@ pub trait Network: Send + Sync {
     /// deliver completions, accept connections and advance earlier sends.
     fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize;
 
+    /// As [`Network::poll`] with [`PollScope::All`], for a thread that waits for a put, get or
+    /// atomic: it need not look where completions of those never are. A complete poll follows soon.
+    fn poll_completions(&self, upcalls: &mut dyn Upcalls) -> usize {
+        self.poll(PollScope::All, upcalls)
+    }
+
     /// Closes the network. Called once, by the thread that ends the job, while other threads may be
     /// inside the conduit. Packets accepted but not delivered may be dropped; the runtime waits for
     /// answers where it needs delivery. Notifies peers of the orderly exit, as far as possible

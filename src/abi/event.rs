@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use super::rma::root;
-use crate::event::{sync_array, Event};
+use crate::event::{sync_array, Event, Op};
 use crate::flags::{Flags, EC_GET, EC_LC, EC_PUT, EC_RMW, ERR_NOT_READY, OK};
 use crate::rules::{self, no_flags, not_in_handler, CHECKED};
 use crate::stall::Reason;
@@ -66,10 +66,17 @@ fn poll() {
     }
 }
 
-/// Waits for `what`.
+/// Waits for `what`, which may be puts, gets or atomics if it `has_accesses`.
 #[inline]
-fn wait(what: &str, reason: Reason, is_done: impl FnMut() -> bool) {
-    traced!(TraceCategory::Sync, wait::until(reason, is_done), |began, ()| record(
+fn wait(what: &str, reason: Reason, has_accesses: bool, is_done: impl FnMut() -> bool) {
+    let until = || {
+        if has_accesses {
+            wait::until_complete(reason, is_done);
+        } else {
+            wait::until(reason, is_done);
+        }
+    };
+    traced!(TraceCategory::Sync, until(), |began, ()| record(
         EventKind::Wait,
         began,
         what,
@@ -105,7 +112,8 @@ pub extern "C" fn gex_Event_Wait(event: Event) {
     if event.is_done() {
         progress::poll_along();
     }
-    wait("event", Reason::Event(event), || event.is_done());
+    let has_accesses = event.operation().is_some_and(Op::has_accesses);
+    wait("event", Reason::Event(event), has_accesses, || event.is_done());
     event.consume(&mut thread::current().free.borrow_mut());
 }
 
@@ -160,7 +168,7 @@ pub unsafe extern "C" fn gex_Event_WaitSome(events: *mut Event, count: usize, fl
     // SAFETY: the caller's contract.
     let events = unsafe { array("gex_Event_WaitSome", events, count) };
     poll();
-    wait("some", Reason::SomeEvent(count), || pass(events).0);
+    wait("some", Reason::SomeEvent(count), false, || pass(events).0);
 }
 
 /// Synchronises the complete events of an array. Returns 0 when none is open. Never polls.
@@ -186,7 +194,7 @@ pub unsafe extern "C" fn gex_Event_WaitAll(events: *mut Event, count: usize, fla
     // SAFETY: the caller's contract.
     let events = unsafe { array("gex_Event_WaitAll", events, count) };
     poll();
-    wait("all", Reason::AllEvents(count), || pass(events).1);
+    wait("all", Reason::AllEvents(count), false, || pass(events).1);
 }
 
 /// The leaf event of `root` for one category.
@@ -238,7 +246,7 @@ pub extern "C" fn gex_NBI_Wait(mask: u32, flags: Flags) {
     check_implicit("gex_NBI_Wait", mask);
     poll();
     let set = thread::current().nbi_set();
-    wait("implicit", Reason::Implicit(set), || {
+    wait("implicit", Reason::Implicit(set), true, || {
         set.is_done((mask & NBI_CATEGORIES) as usize)
     });
 }

@@ -215,15 +215,16 @@ pub(super) fn with_root(start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> R
     }
 }
 
+/// Runs `start` with the thread's Op for blocking operations, and waits until it is over. One that
+/// is made while another waits counts in the same Op, and both wait for both.
 #[inline(always)]
 pub(super) fn blocking(start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Result<Started, Busy>) -> c_int {
-    let thread = thread::current();
-    match explicit(thread, start) {
+    let op = thread::current().blocking;
+    match start(&mut || op) {
         Err(Busy) => NO_OP,
-        Ok(None) => 0,
-        Ok(Some(op)) => {
-            wait::until(Reason::Event(op.event()), || op.is_over());
-            thread.free.borrow_mut().put(op);
+        Ok(Started::Complete) => 0,
+        Ok(Started::UnderWay) => {
+            wait::until_complete(Reason::Event(op.event()), || op.is_over());
             0
         }
     }

@@ -64,6 +64,10 @@ static FOLLOWERS: Followers = Followers::new();
 const SPIN_CHECKS: u32 = 32;
 /// Iterations of the spinning phase: a few microseconds.
 const SPINS: u32 = 200;
+/// Polls for completions alone at the start of a wait: with and without a core per waiter.
+const COMPLETION_POLLS: [u32; 2] = [1, 16];
+/// Of this many waits of a thread one has none, so that a loop of puts receives what others send.
+const WAITS_PER_POLL: u32 = 16;
 /// A time that grows with the waiters per core.
 #[derive(Clone, Copy)]
 struct PerWaiter {
@@ -457,6 +461,29 @@ pub fn until(reason: Reason, mut ready: impl FnMut() -> bool) {
         return;
     }
     until_some(PollScope::All, reason, || ready().then_some(()));
+}
+
+/// As [`until`], for puts, gets and atomics: most often the network completes them by itself, soon.
+#[inline(always)]
+pub fn until_complete(reason: Reason, mut ready: impl FnMut() -> bool) {
+    if !ready() && !completes_soon(&mut ready) {
+        until_some(PollScope::All, reason, || ready().then_some(()));
+    }
+}
+
+/// Polls for completions alone, until `ready` or for a short time. Returns whether it is.
+#[inline(always)]
+fn completes_soon(mut ready: impl FnMut() -> bool) -> bool {
+    let waits = &thread::current().waits;
+    waits.set(waits.get().wrapping_add(1));
+    if waits.get() % WAITS_PER_POLL == 0 || runtime::get().abilities.rma.is_none() {
+        return false;
+    }
+    let polls = COMPLETION_POLLS[usize::from(MAY_SPIN.load(Ordering::Relaxed))];
+    (0..polls).any(|_| {
+        progress::poll_completions();
+        ready()
+    })
 }
 
 /// Polls until `ready` returns a value.
