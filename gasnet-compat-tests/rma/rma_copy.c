@@ -21,6 +21,8 @@ int main(int argc, char **argv) {
     data = (char *)malloc(BYTES);
     REQUIRE(data != NULL);
     pattern_fill(data, BYTES, me);
+    /* A network that connects at the first contact does that while the target polls. */
+    gex_RMA_PutBlocking(tm, last, seg_of(last) + (size_t)me * BYTES, data, 1, 0);
     barrier();
     if (me == last) {
         for (r = 0; r < last; r++) REQUIRE(read(woken[0], &byte, 1) == 1);

@@ -13,12 +13,12 @@ static size_t length;
 static char *answer;
 static int replies, damaged;
 
-/* Place of the replies of a rank to another one: the same for all of them. */
-static char *place(gex_Rank_t owner, gex_Rank_t from) { return (char *)seg_of(owner) + from * ((size_t)160 << 10); }
+/* Place of the replies of this rank at each other one: the same for all of them. */
+static char **places;
 
 static void on_request(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t from) {
     (void)payload, (void)bytes;
-    gex_AM_ReplyLong0(token, REPLY, answer, length, place((gex_Rank_t)from, me), GEX_EVENT_NOW, 0);
+    gex_AM_ReplyLong0(token, REPLY, answer, length, places[from], GEX_EVENT_NOW, 0);
 }
 
 static void on_reply(gex_Token_t token, void *payload, size_t bytes) {
@@ -52,11 +52,15 @@ static int flood(const void *payload, size_t bytes) {
 
 int main(int argc, char **argv) {
     size_t i, bytes = 10000;
+    gex_Rank_t r;
     char *payload;
     test_init("crossed_long_replies", &argc, &argv);
     register_handler(REQUEST, (gex_AM_Fn_t)on_request, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 1);
     register_handler(REPLY, (gex_AM_Fn_t)on_reply, GEX_FLAG_AM_LONG | GEX_FLAG_AM_REPLY, 0);
     test_attach((uintptr_t)np * ((size_t)160 << 10));
+    places = (char **)malloc(np * sizeof *places);
+    REQUIRE(places != NULL);
+    for (r = 0; r < np; r++) places[r] = seg_of(r) + me * ((size_t)160 << 10);
     if (gex_AM_LUBRequestMedium() < bytes) bytes = gex_AM_LUBRequestMedium();
     payload = (char *)malloc(bytes);
     memset(payload, 1, bytes);

@@ -1,8 +1,12 @@
 // A smoke test for large jobs: barriers, broadcast, all-to-all Shorts, Mediums and puts around the
 // ring.
 // NP: 64 128 256
+// CONDUITS: smp udp ibv gni elan ucx any
 // MODES: par seq
 // TIMEOUT: 180
+// VARIANT: provider (the library takes up to 100 MB in each rank)
+// NP: 64 128
+// CONDUITS: ofi mpi
 #include "stress.h"
 
 #include <gasnet_coll.h>
