@@ -83,7 +83,7 @@ impl Conduit for Gni {
         Limits {
             max_packet_bytes: settings::max_packet_bytes(),
             max_ranks: wire::MOST_RANKS,
-            requests_per_poll: 1,
+            requests_per_poll: 4,
         }
     }
 

@@ -37,6 +37,13 @@ impl Network for Net {
         self.poll_all(scope, upcalls)
     }
 
+    fn poll_completions(&self, upcalls: &mut dyn Upcalls) -> usize {
+        if self.posts().peers.states.is_stopped() {
+            return 0;
+        }
+        self.poll_domains(upcalls)
+    }
+
     fn stop(&self, how: Stop) {
         if self.posts().peers.states.stop() || how == Stop::Signal {
             return;

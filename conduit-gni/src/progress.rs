@@ -47,12 +47,7 @@ impl Net {
         if posts.peers.states.is_stopped() {
             return 0;
         }
-        let mut count = 0;
-        for (number, domain) in posts.domains.iter().enumerate() {
-            if domain.is_busy() {
-                count += self.poll_completions(number, domain, upcalls);
-            }
-        }
+        let mut count = self.poll_domains(upcalls);
         if self.looks_at_arrivals() && (receiver.has_arrivals() || posts.domains[FIRST].has_arrivals()) {
             if receiver.take_arrivals(messages, posts) {
                 messages.fetch(posts, scope);
@@ -98,8 +93,19 @@ impl Net {
         }
     }
 
+    /// Handles completions of posts.
+    pub fn poll_domains(&self, upcalls: &mut dyn Upcalls) -> usize {
+        let mut count = 0;
+        for (number, domain) in self.posts().domains.iter().enumerate() {
+            if domain.is_busy() {
+                count += self.poll_domain(number, domain, upcalls);
+            }
+        }
+        count
+    }
+
     /// Handles completions of a domain.
-    fn poll_completions(&self, number: usize, domain: &Domain, upcalls: &mut dyn Upcalls) -> usize {
+    fn poll_domain(&self, number: usize, domain: &Domain, upcalls: &mut dyn Upcalls) -> usize {
         let (mut ready, mut count) = (FixedVec::<Ready, BURST>::new(), 0);
         {
             let Some(mut queue) = domain.try_lock() else { return 0 };

@@ -6,6 +6,7 @@ pub mod pools;
 use crate::ffi::{Access, Domain, Errno, Local};
 use crate::memory::mapped::Pinned;
 use crate::ports::MOST_RAILS;
+use gasnet_conduit_util::aligned_copy::copy_out;
 use gasnet_conduit_util::pool::{Item, Pool};
 use gasnet_sys::maybe_locked::Sharing;
 
@@ -25,6 +26,9 @@ pub type Buffer = Item<Head, Pinned>;
 pub trait AsLocal {
     /// Its first `bytes` bytes.
     fn local(&self, rail: usize, bytes: usize) -> Local;
+
+    /// Copies what was read into it to its destination.
+    fn copy_out(&self);
 }
 
 impl AsLocal for Buffer {
@@ -35,6 +39,13 @@ impl AsLocal for Buffer {
             bytes,
             lkey: self.lkeys[rail],
         }
+    }
+
+    #[inline]
+    fn copy_out(&self) {
+        let (to, bytes) = self.copy_to;
+        // SAFETY: the runtime keeps the destination writable until completion.
+        unsafe { copy_out(self.address(), to, bytes) };
     }
 }
 

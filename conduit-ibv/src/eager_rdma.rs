@@ -217,13 +217,24 @@ impl Ring {
         }
     }
 
+    /// The slot of the next message.
+    #[inline]
+    fn next(&self) -> &[AtomicU64] {
+        let address = self.memory.address() + (self.number % SLOTS) as usize * SLOT;
+        // SAFETY: inside the ring, aligned; the peer's HCA writes words that any value is valid for.
+        unsafe { std::slice::from_raw_parts(address as *const AtomicU64, WORDS) }
+    }
+
+    /// Whether the next message seems to be there.
+    #[inline]
+    pub fn has_next(&self) -> bool {
+        self.next()[0].load(Ordering::Relaxed) as u8 == self.number as u8
+    }
+
     /// Copies the next message, if it is there. Its slot is free then.
     #[inline]
     pub fn take(&mut self, to: &mut Slot) -> Option<(usize, SlotHeader)> {
-        let address = self.memory.address() + (self.number % SLOTS) as usize * SLOT;
-        // SAFETY: inside the ring, aligned; the peer's HCA writes words that any value is valid for.
-        let from = unsafe { std::slice::from_raw_parts(address as *const AtomicU64, WORDS) };
-        let found = to.load(from, self.number)?;
+        let found = to.load(self.next(), self.number)?;
         self.number = self.number.wrapping_add(1);
         Some(found)
     }

@@ -1,7 +1,7 @@
 //! Actions of the completion of operations.
 #![forbid(unsafe_code)]
 
-use crate::buffers::Buffer;
+use crate::buffers::{AsLocal, Buffer};
 use crate::receive::offer::Fetched;
 use crate::transfers::Transfer;
 use gasnet_conduit::{Completion, Cookie, JobRank};
@@ -35,6 +35,33 @@ pub enum CompletionAction {
 }
 
 impl CompletionAction {
+    /// Does what needs nothing else: reports a part of an operation, copies out of a buffer,
+    /// releases it. Returns the action if there is more to do.
+    #[inline(always)]
+    pub fn settle(self, mut report: impl FnMut(Cookie, Completion)) -> Option<Self> {
+        match self {
+            Self::Nothing => {}
+            Self::Put(cookie, part) => report(cookie, part),
+            Self::Get(cookie) => report(cookie, Completion::Both),
+            Self::Buffer(buffer) => buffer.release(),
+            Self::Gathered(cookie, buffer) => {
+                buffer.release();
+                report(cookie, Completion::Source);
+            }
+            Self::PutCopy(cookie, buffer) => {
+                buffer.release();
+                report(cookie, Completion::Remote);
+            }
+            Self::GetCopy(cookie, buffer) | Self::Atomic(cookie, buffer) => {
+                buffer.copy_out();
+                buffer.release();
+                report(cookie, Completion::Both);
+            }
+            other @ (Self::Part(_) | Self::Fetched(_) | Self::Probe(..)) => return Some(other),
+        }
+        None
+    }
+
     /// The work request is not posted: its buffer is free.
     pub fn release(self) {
         if let Self::Buffer(buffer)

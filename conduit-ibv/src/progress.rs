@@ -19,8 +19,7 @@ use crate::receive::offer::Offer;
 use crate::rma::Operations;
 use crate::send::Messages;
 use crate::wire::{self, Kind};
-use gasnet_conduit::{Class, Completion, JobRank, PollScope, Upcalls};
-use gasnet_conduit_util::aligned_copy::copy_out;
+use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};
 use gasnet_conduit_util::record::Record;
 use gasnet_sys::atomic::Ordering;
 use std::sync::atomic::AtomicBool;
@@ -89,8 +88,11 @@ impl Progress {
         if fabric.peers.states.is_stopped() {
             return 0;
         }
-        let poll = |rail| self.poll_rail(operations, rail, PollScope::All, upcalls);
-        fabric.rails.iter().map(poll).sum()
+        let mut poll = |rail| self.poll_rail(operations, rail, PollScope::All, upcalls);
+        match &*fabric.rails {
+            [rail] => poll(rail),
+            rails => rails.iter().map(poll).sum(),
+        }
     }
 
     /// Polls an HCA. Returns the number of upcalls.
@@ -312,42 +314,22 @@ impl Poll<'_> {
     /// Work requests of ours are complete. Returns how many upcalls that made.
     #[inline]
     fn done(&mut self, done: CompletionAction) -> usize {
-        let report = match done {
-            CompletionAction::Nothing => None,
-            CompletionAction::Buffer(buffer) => {
-                buffer.release();
-                None
-            }
-            CompletionAction::Gathered(cookie, buffer) => {
-                buffer.release();
-                Some((cookie, Completion::Source))
-            }
-            CompletionAction::Get(cookie) => Some((cookie, Completion::Both)),
-            CompletionAction::Put(cookie, part) => Some((cookie, part)),
-            CompletionAction::PutCopy(cookie, buffer) => {
-                buffer.release();
-                Some((cookie, Completion::Remote))
-            }
-            CompletionAction::GetCopy(cookie, buffer) | CompletionAction::Atomic(cookie, buffer) => {
-                let (to, bytes) = buffer.copy_to;
-                // SAFETY: the runtime keeps the destination writable until completion.
-                unsafe { copy_out(buffer.address(), to, bytes) };
-                buffer.release();
-                Some((cookie, Completion::Both))
-            }
-            CompletionAction::Fetched(fetched) => {
-                let (fetches, messages) = (&self.progress.fetches, &self.operations.messages);
-                return fetches.fetched(messages, fetched, self.upcalls);
-            }
+        let messages = &self.operations.messages;
+        match done {
+            CompletionAction::Fetched(fetched) => self.progress.fetches.fetched(messages, fetched, self.upcalls),
             CompletionAction::Probe(peer, path) => {
-                self.operations.messages.fabric.probed(peer, path);
-                None
+                messages.fabric.probed(peer, path);
+                0
             }
-            CompletionAction::Part(transfer) => self.operations.advance_or_end(transfer),
-        };
-        let Some((cookie, part)) = report else { return 0 };
-        self.upcalls.done(cookie, part);
-        1
+            CompletionAction::Part(transfer) => {
+                let Some((cookie, part)) = self.operations.advance_or_end(transfer) else {
+                    return 0;
+                };
+                self.upcalls.done(cookie, part);
+                1
+            }
+            done => unreachable!("defect: {} was settled", done.name()),
+        }
     }
 }
 

@@ -107,7 +107,7 @@ fn run(info: &StartInfo<'_>) -> Result<Net, String> {
     let domains = messages.fabric.domains().filter(|_| !sleeps);
     let words = Pinned::new(WORD_BYTES, domains, Access::REMOTE);
     let words = words.map_err(|why| format!("words of barriers cannot be registered: {}", advised(why)))?;
-    let inbox = Inbox::new(job.settings.rings, words, sleeps);
+    let inbox = Inbox::new(job.settings.rings, words, sleeps, messages.fabric.rails[0].sharing);
     let has_several_hcas = BootRecord::some_host_has_several_hcas(&job.all, info.place_of);
     let mut operations = Operations::new(messages, &job.settings, has_several_hcas, info.host.len());
     operations.has_atomics = job.all.iter().all(|record| record.has_atomics);

@@ -164,8 +164,8 @@ pub struct Limits {
     /// Maximum number of processes in a job.
     pub max_ranks: u32,
     /// How often sending looks at the network: after one of this many consecutive requests of a
-    /// thread, the runtime polls. 1 where a poll costs nanoseconds (a completion queue in user
-    /// space), more where it is a system call.
+    /// thread, the runtime polls. A poll that finds nothing costs half as much as a small request,
+    /// and much more where it is a system call.
     pub requests_per_poll: u32,
 }
 

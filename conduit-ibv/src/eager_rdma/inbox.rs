@@ -10,13 +10,13 @@ use crate::receive::deliver::{deliver, Deferred};
 use crate::wire;
 use gasnet_conduit::{words, Class, JobRank, PollScope, Upcalls};
 use gasnet_conduit_util::pool::Chunk;
-use gasnet_sys::atomic::{Mutex, Ordering};
-use gasnet_sys::lock;
+use gasnet_sys::atomic::Ordering;
+use gasnet_sys::maybe_locked::{MaybeLocked, MaybeLockedGuard, Sharing};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// The rings of a process.
 pub struct Inbox {
-    rings: Mutex<Rings>,
+    rings: MaybeLocked<Rings>,
     /// Whether there are any.
     is_used: AtomicBool,
     /// The largest number of them.
@@ -46,9 +46,9 @@ fn new_slots() -> Box<[Slot]> {
 
 impl Inbox {
     /// No rings yet, of at most `most`. None, and no words, if threads sleep.
-    pub fn new(most: usize, words: Pinned, sleeps: bool) -> Self {
+    pub fn new(most: usize, words: Pinned, sleeps: bool, sharing: Sharing) -> Self {
         Self {
-            rings: Mutex::default(),
+            rings: MaybeLocked::new(Rings::default(), sharing),
             is_used: AtomicBool::new(false),
             most: if sleeps { 0 } else { most },
             words,
@@ -83,7 +83,7 @@ impl Inbox {
     }
 
     fn offer_ring(&self, fabric: &Fabric, peer: JobRank, connection: &Connection) {
-        let mut rings = lock(&self.rings);
+        let mut rings = self.rings.lock();
         if rings.all.len() >= self.most || rings.all.iter().any(|ring| ring.source == peer) {
             return;
         }
@@ -95,13 +95,26 @@ impl Inbox {
         self.is_used.store(true, Ordering::Relaxed);
     }
 
-    /// Delivers messages from the rings. They are copied first, which frees their slots.
-    #[inline(never)]
+    /// Delivers messages from the rings.
+    #[inline]
     pub fn poll(&self, peers: &Peers, deferred: &Deferred, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         // A thread that does the same is not waited for.
-        let Ok(mut rings) = self.rings.try_lock() else {
-            return 0;
-        };
+        match self.rings.try_lock() {
+            Some(rings) if rings.all.iter().any(Ring::has_next) => self.deliver(rings, peers, deferred, scope, upcalls),
+            _ => 0,
+        }
+    }
+
+    /// Delivers messages that are there. They are copied first, which frees their slots.
+    #[inline(never)]
+    fn deliver(
+        &self,
+        mut rings: MaybeLockedGuard<'_, Rings>,
+        peers: &Peers,
+        deferred: &Deferred,
+        scope: PollScope,
+        upcalls: &mut dyn Upcalls,
+    ) -> usize {
         let mut slots = rings.spare.pop().unwrap_or_else(new_slots);
         let mut found = Batch::new();
         let Rings { all, first, .. } = &mut *rings;
@@ -147,7 +160,7 @@ impl Inbox {
                 Class::Request => deferred.keep(peers, source, packet),
             }
         }
-        lock(&self.rings).spare.push(slots);
+        self.rings.lock().spare.push(slots);
         count
     }
 }

@@ -14,7 +14,7 @@ use gasnet_ibv_abi as abi;
 #[repr(u64)]
 pub enum Event {
     Message(Arrived),
-    /// A work request of ours.
+    /// A work request of ours that leaves more to do than [`CompletionAction::settle`] does.
     CompletionAction(CompletionAction),
 }
 
@@ -61,10 +61,10 @@ impl Fabric {
             Named::Sent(queue, low) if completion.status == abi::IBV_WC_SUCCESS => {
                 // SAFETY: under the lock of the reader, in the order of completions.
                 *sent += unsafe {
-                    queue.retire(low, |done| match done {
-                        CompletionAction::Put(cookie, part) => report(cookie, part),
-                        CompletionAction::Get(cookie) => report(cookie, Completion::Both),
-                        done => events.push(Event::CompletionAction(done)),
+                    queue.retire(low, |done| {
+                        if let Some(done) = done.settle(&mut report) {
+                            events.push(Event::CompletionAction(done));
+                        }
                     })
                 };
             }

@@ -121,8 +121,8 @@ impl SendQueue {
     /// Most work requests of a queue.
     pub const MOST: usize = 1 << 14;
 
-    /// The queue of a pair, and of the work requests that it takes, on the path at a place. It leads
-    /// to a peer; to several if `has_others`.
+    /// The queue of a pair, and of the work requests that it takes, on the path at a place. It
+    /// leads to a peer; to several if `has_others`.
     pub fn new(
         peer: JobRank,
         (place, path): (usize, &Path),

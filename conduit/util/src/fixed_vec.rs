@@ -28,6 +28,18 @@ impl<T, const MOST: usize> FixedVec<T, MOST> {
         }
     }
 
+    /// The number of those that are there.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.count - self.taken
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.count == self.taken
+    }
+
     /// Adds a value.
     #[inline]
     pub fn push(&mut self, value: T) {
