@@ -85,8 +85,8 @@ pub fn poll(scope: PollScope) -> usize {
     poll_from(scope, !runtime::get().single_neighbourhood())
 }
 
-/// A poll of the network for completions of puts, gets and atomics, which need not look for anything
-/// else.
+/// A poll of the network for completions of puts, gets and atomics, which need not look for
+/// anything else.
 #[inline(always)]
 pub fn poll_completions() {
     let rt = runtime::get();

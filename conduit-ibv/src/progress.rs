@@ -60,10 +60,7 @@ impl Progress {
         if fabric.peers.states.is_stopped() {
             return 0;
         }
-        let mut delivered = 0;
-        for rail in &fabric.rails {
-            delivered += self.poll_rail(operations, rail, scope, upcalls);
-        }
+        let mut delivered = self.poll_rails(operations, scope, upcalls);
         if self.inbox.is_used() {
             delivered += self.inbox.poll(&fabric.peers, &self.deferred, scope, upcalls);
         }
@@ -88,8 +85,13 @@ impl Progress {
         if fabric.peers.states.is_stopped() {
             return 0;
         }
-        let mut poll = |rail| self.poll_rail(operations, rail, PollScope::All, upcalls);
-        match &*fabric.rails {
+        self.poll_rails(operations, PollScope::All, upcalls)
+    }
+
+    #[inline]
+    fn poll_rails(&self, operations: &Operations, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        let mut poll = |rail| self.poll_rail(operations, rail, scope, upcalls);
+        match &*operations.messages.fabric.rails {
             [rail] => poll(rail),
             rails => rails.iter().map(poll).sum(),
         }
