@@ -4,19 +4,35 @@
 // TIMEOUT: 60
 #include "check.h"
 
+#include <fcntl.h>
 #include <gasnet_coll.h>
+#include <sys/stat.h>
 
 enum { BYTES = 3000001 };
-static int woken[2];
+
+/* A pipe that all ranks of this host have: `last` makes it. */
+static int open_pipe(gex_Rank_t last) {
+    const char *folder = getenv("TMPDIR");
+    char path[256];
+    int opened;
+    snprintf(path, sizeof path, "%s/rma_copy-%d", folder ? folder : "/tmp", (int)getpid());
+    REQUIRE(me != last || mkfifo(path, 0600) == 0);
+    gex_Event_Wait(gex_Coll_BroadcastNB(tm, last, path, path, sizeof path, 0));
+    REQUIRE((opened = open(path, O_RDWR)) >= 0);
+    barrier();
+    if (me == last) unlink(path);
+    return opened;
+}
 
 int main(int argc, char **argv) {
     /* All ranks but the last put to the last one, which sleeps in a read until all have local
-     * completion. The pipe is made before the job starts, so all ranks of this host have it. */
+     * completion. */
     char byte = 0, *data;
+    int woken;
     gex_Rank_t last, r;
-    REQUIRE(pipe(woken) == 0);
     test_init("rma_copy", &argc, &argv);
     last = np - 1;
+    woken = open_pipe(last);
     test_attach(((uintptr_t)BYTES * np + 4095) / 4096 * 4096);
     data = (char *)malloc(BYTES);
     REQUIRE(data != NULL);
@@ -25,13 +41,13 @@ int main(int argc, char **argv) {
     gex_RMA_PutBlocking(tm, last, seg_of(last) + (size_t)me * BYTES, data, 1, 0);
     barrier();
     if (me == last) {
-        for (r = 0; r < last; r++) REQUIRE(read(woken[0], &byte, 1) == 1);
+        for (r = 0; r < last; r++) REQUIRE(read(woken, &byte, 1) == 1);
     } else {
         gex_Event_t local, done;
         done = gex_RMA_PutNB(tm, last, seg_of(last) + (size_t)me * BYTES, data, BYTES, &local, GEX_FLAG_LC_COPY_YES);
         gex_Event_Wait(local);
         memset(data, 0, BYTES); /* it was copied */
-        REQUIRE(write(woken[1], &byte, 1) == 1);
+        REQUIRE(write(woken, &byte, 1) == 1);
         gex_Event_Wait(done);
     }
     barrier();
