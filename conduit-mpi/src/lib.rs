@@ -15,6 +15,7 @@ mod link;
 mod net;
 mod operations;
 mod peers;
+mod presets;
 mod progress;
 mod receive;
 mod send;

@@ -50,6 +50,13 @@ def test_end(shop, exit_cases, mpi, name, nbrhd):
     workshop.check(workshop.problem_of(status, output, left, status if status in wanted else min(wanted)))
 
 
+def test_fault_report(shop, exit_cases, mpi):
+    """No MPI keeps GASNet's report of a fault."""
+    status, output, _, left = run(shop, mpi, [exit_cases, "segv"])
+    assert status and "Caught a fatal signal (rank" in output, output
+    assert not ours(left)
+
+
 def test_no_success_without_gasnet_exit(shop, exit_cases, mpi):
     """A rank that ends by _exit(0) fails."""
     if mpi.family == mpis.HYDRA:

@@ -5,6 +5,7 @@
 //! two MPIs would fight for the launcher's connection.
 
 use super::abi::{self, Constants, Handle};
+use crate::presets;
 use crate::settings::LIBRARY;
 use gasnet_conduit::config;
 use gasnet_conduit::library::{Library, Vendor};
@@ -168,6 +169,7 @@ impl Found {
     }
 
     fn open() -> Result<Self, String> {
+        presets::set();
         let in_process = Library::of_process(&VENDOR).or_else(|| Library::loaded(&VENDOR));
         let library = match in_process {
             Some(library) => library,
