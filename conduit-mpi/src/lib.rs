@@ -11,6 +11,7 @@
 mod boot_record;
 mod bootstrap;
 mod ffi;
+mod inspect;
 mod link;
 mod net;
 mod operations;
@@ -26,7 +27,7 @@ mod wire;
 use bootstrap::MpiBootstrap;
 use ffi::{Handle, Joined, World};
 use gasnet_conduit::config::{self, Variable};
-use gasnet_conduit::{Bootstrap, Conduit, ConduitError, Identity, Limits, Network, Reach, StartInfo};
+use gasnet_conduit::{Bootstrap, Conduit, ConduitError, Identity, Limits, Network, ProviderReport, Reach, StartInfo};
 
 /// The conduit. A library has one; tests have one per simulated rank.
 pub struct Mpi {
@@ -115,6 +116,10 @@ impl Conduit for Mpi {
 
     fn variables(&self) -> &'static [Variable] {
         settings::TABLE
+    }
+
+    fn providers(&self) -> Vec<ProviderReport> {
+        vec![inspect::report()]
     }
 
     fn bootstrap(&self) -> Option<&dyn Bootstrap> {

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 import jobs
+import mpis
 import pytest
 
 TITLES = [
@@ -341,3 +342,31 @@ def test_unknown_device(info, plain):
 def test_text_of_providers(info, plain):
     done = info.run("-p")
     assert done.returncode == 0 and f"\n{TCP}\n  use " in done.stdout
+
+
+# ---- MPI
+
+
+ABIS = {mpis.HYDRA: "MPICH's", mpis.OPEN_MPI: "Open MPI's", "": ""}
+
+
+@pytest.mark.parametrize("mpi", mpis.installed(), ids=lambda mpi: mpi.name)
+def test_mpi(info, mpi):
+    """The library that a job would open, with its ABI."""
+    names = {mpis.HYDRA: "libmpich.so.12", mpis.OPEN_MPI: "libmpi.so.40"}
+    library = mpi.environment().get("GASNET_MPI_LIBRARY") or names.get(mpi.family, "")
+    reports = info.json("-p", environment={**mpi.environment(), "GASNET_MPI_LIBRARY": library})["providers"]
+    if "mpi" not in reports:
+        pytest.skip("the installation has no conduit mpi")
+    [(name, facts)] = reports["mpi"].items()
+    assert "MPI" in name and facts["file"].endswith(library)
+    assert ("standard" if mpi.name.endswith("-abi") else ABIS[mpi.family]) in facts["ABI"]
+    assert facts["use"].startswith("where it is named")
+    assert ("device" in facts) == name.startswith("MPICH")
+
+
+def test_no_mpi(info):
+    reports = info.json("-p", environment={"GASNET_MPI_LIBRARY": "libc.so.6"})["providers"]
+    if "mpi" not in reports:
+        pytest.skip("the installation has no conduit mpi")
+    assert reports["mpi"]["MPI"]["use"].startswith("impossible: libc.so.6")

@@ -11,6 +11,7 @@ use gasnet_conduit::config;
 use gasnet_conduit::library::{Library, Vendor};
 use gasnet_sys::process;
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -91,6 +92,45 @@ fn launcher_folders() -> Vec<PathBuf> {
     })
 }
 
+/// The library, for people.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// The beginning of its version.
+    pub version: String,
+    pub abi: &'static str,
+    /// The line about its network, if its version has one.
+    pub device: Option<String>,
+    /// The file.
+    pub path: String,
+}
+
+impl About {
+    fn new(library: &Library, abi: &'static str, version: &str) -> Self {
+        /// Of MPICH and its descendants: "MPICH Device:    ch4:ofi".
+        const DEVICE: &str = "MPICH Device:";
+        let device = version.lines().find_map(|line| line.strip_prefix(DEVICE));
+        Self {
+            version: beginning(version),
+            abi,
+            device: device.map(|device| device.trim().into()),
+            path: library.path(),
+        }
+    }
+}
+
+impl fmt::Display for About {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.version, self.path)
+    }
+}
+
+/// The first line of a version, in at most 80 characters.
+fn beginning(version: &str) -> String {
+    let line = version.lines().next().unwrap_or_default().split(',').next();
+    let words: Vec<_> = line.unwrap_or_default().split_whitespace().collect();
+    words.join(" ").chars().take(80).collect()
+}
+
 /// Declares the table of the library's functions. All of them return an error code.
 macro_rules! functions {
     ($($name:ident = $symbol:literal ($($arg:ty),* $(,)?);)*) => {
@@ -98,14 +138,11 @@ macro_rules! functions {
         pub struct Functions<H: 'static> {
             $(pub(super) $name: unsafe extern "C" fn($($arg),*) -> c_int,)*
             pub(super) constants: Constants<H>,
-            /// The first line of its version, for people.
-            pub version: String,
-            /// The file.
-            pub path: String,
+            pub about: About,
         }
 
         impl<H: Handle> Functions<H> {
-            fn look_up(library: &Library, constants: Constants<H>, version: String) -> Result<Self, String> {
+            fn look_up(library: &Library, constants: Constants<H>, about: About) -> Result<Self, String> {
                 Ok(Self {
                     // SAFETY: the MPI standard declares functions of these names with these
                     // signatures, where H is the ABI's type of handles.
@@ -113,8 +150,7 @@ macro_rules! functions {
                         library.function::<unsafe extern "C" fn($($arg),*) -> c_int>($symbol)?
                     },)*
                     constants,
-                    version,
-                    path: library.path(),
+                    about,
                 })
             }
         }
@@ -176,6 +212,7 @@ impl Found {
             None => Library::open_one(&VENDOR, config::get(), &candidates())?,
         };
         let version = version(&library)?;
+        let about = |abi| About::new(&library, abi, &version);
         let has = |name: &CStr| {
             // SAFETY: an address that is not accessed.
             unsafe { library.function::<*const c_void>(name) }.is_ok()
@@ -187,27 +224,36 @@ impl Found {
             if version.starts_with("Intel") {
                 constants.errors_return = abi::INTEL_ERRORS_RETURN;
             }
-            return Functions::look_up(&library, constants, version).map(Self::pointers);
+            return Functions::look_up(&library, constants, about("the standard of MPI 5")).map(Self::pointers);
         }
         if has(abi::OBJECTS.comm_world) {
             let constants = abi::open_mpi(&library)?;
-            return Functions::look_up(&library, constants, version).map(Self::pointers);
+            return Functions::look_up(&library, constants, about("Open MPI's")).map(Self::pointers);
         }
         // A function of MPICH that its mpi.h names (MPI_DUP_FN), in all of its descendants.
         if has(c"MPIR_Dup_fn") {
-            let functions = Functions::look_up(&library, abi::MPICH, version)?;
+            let functions = Functions::look_up(&library, abi::MPICH, about("MPICH's"))?;
             return Ok(Self::Numbers(Box::leak(Box::new(functions))));
         }
         Err(format!(
-            "{} ({version}) has none of the ABIs that GASNet knows: the standard one of MPI 5, MPICH's and Open MPI's. \
+            "{} ({}) has none of the ABIs that GASNet knows: the standard one of MPI 5, MPICH's and Open MPI's. \
              Select another library with {}",
             library.path(),
+            beginning(&version),
             LIBRARY.variable.name
         ))
     }
 
     fn pointers(functions: Functions<usize>) -> Self {
         Self::Pointers(Box::leak(Box::new(functions)))
+    }
+
+    /// The library, for people.
+    pub fn about(self) -> &'static About {
+        match self {
+            Self::Numbers(functions) => &functions.about,
+            Self::Pointers(functions) => &functions.about,
+        }
     }
 }
 
@@ -221,7 +267,7 @@ fn standard_abi(library: &Library) -> bool {
     get.is_ok_and(|get| unsafe { get(&raw mut major, &raw mut minor) } == 0) && major > 0
 }
 
-/// The first line of the version, in at most 80 characters.
+/// The text of its version.
 fn version(library: &Library) -> Result<String, String> {
     // MPI_MAX_LIBRARY_VERSION_STRING is 8192 at most.
     let (mut text, mut length) = ([0 as c_char; 8193], 0);
@@ -232,8 +278,5 @@ fn version(library: &Library) -> Result<String, String> {
     // SAFETY: as above.
     unsafe { get(text.as_mut_ptr(), &raw mut length) };
     // SAFETY: terminated, for it is longer than what was written.
-    let text = unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy();
-    let line = text.lines().next().unwrap_or_default().split(',').next();
-    let words: Vec<_> = line.unwrap_or_default().split_whitespace().collect();
-    Ok(words.join(" ").chars().take(80).collect())
+    Ok(unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned())
 }

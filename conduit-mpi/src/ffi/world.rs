@@ -80,7 +80,7 @@ pub type AtFinalize = Box<dyn Fn() + Send + Sync>;
 
 impl<H: Handle> World<H> {
     fn join(functions: &'static Functions<H>, level: Level) -> Result<&'static Self, String> {
-        let failed = |failure: Failure| format!("{} ({}): {}", functions.version, functions.path, failure.0);
+        let failed = |Failure(why)| format!("{}: {why}", functions.about);
         Self::start(functions, level)
             .map(|world| &*Box::leak(Box::new(world)))
             .map_err(failed)
@@ -180,7 +180,7 @@ impl<H: Handle> World<H> {
 
 impl<H: Handle> Process for World<H> {
     fn name(&self) -> String {
-        format!("{} ({})", self.functions.version, self.functions.path)
+        self.functions.about.to_string()
     }
 
     fn place(&self) -> (u32, u32) {
