@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import time
 
 import exits
@@ -103,4 +104,24 @@ def test_no_mpi(shop, exit_cases, mpi):
     status, output, _, left = run(shop, mpi, [exit_cases, "success"], extra={"GASNET_MPI_LIBRARY": "libc.so.6"})
     assert status not in (0, None), output
     assert "libc.so.6" in output
+    assert not left
+
+
+# MPICH 4.3's draft of the standard ABI, which tells neither its version nor that it is MPICH.
+DRAFT = """
+#include <string.h>
+int MPI_Get_library_version(char *text, int *length) {
+    *length = (int)strlen(strcpy(text, "MPICH Version: 4.3.2"));
+    return 0;
+}
+"""
+
+
+def test_unknown_abi(shop, exit_cases, mpi):
+    """An MPI whose ABI is unknown is named."""
+    library = f"{shop.folder}/libmpi_abi.so.1"
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-o", library, "-"], input=DRAFT, text=True, check=True)
+    status, output, _, left = run(shop, mpi, [exit_cases, "success"], extra={"GASNET_MPI_LIBRARY": library})
+    assert status not in (0, None), output
+    assert f"{library} (MPICH Version: 4.3.2) has none of the ABIs" in output
     assert not left

@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 
 /// Names of the libraries, in this order where nothing tells which MPI has started the process.
 /// Never libmpi.so alone: a linker script in places, and either ABI in others (reference/mpi.md).
-const NAMES: [&CStr; 11] = [
+const NAMES: [&CStr; 12] = [
     // MPICH and Intel MPI; Debian's MPICH; Cray MPICH, one for each compiler.
     c"libmpi.so.12",
     c"libmpich.so.12",
@@ -30,8 +30,9 @@ const NAMES: [&CStr; 11] = [
     c"libmpi_ibm.so.3",
     c"libmpi_ibm.so",
     c"libmpi.so.0",
-    // The standard ABI.
+    // The standard ABI; that of MPICH 5.0.0.
     c"libmpi_abi.so.1",
+    c"libmpi_abi.so.0",
 ];
 /// The first of Open MPI's.
 const OPEN_MPI: usize = 6;
@@ -236,8 +237,8 @@ impl Found {
             return Ok(Self::Numbers(Box::leak(Box::new(functions))));
         }
         Err(format!(
-            "{} ({}) has none of the ABIs that GASNet knows: the standard one of MPI 5, MPICH's and Open MPI's. \
-             Select another library with {}",
+            "{} ({}) has none of the ABIs that GASNet knows: MPICH's, Open MPI's, and the standard one of MPI 5, which \
+             drafts in MPICH 4.3 do not match. Select another library with {}",
             library.path(),
             beginning(&version),
             LIBRARY.variable.name
