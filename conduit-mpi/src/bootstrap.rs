@@ -110,6 +110,9 @@ impl Bootstrap for MpiBootstrap {
         if !process.is_finalized() && (whole || process.is_ours()) {
             process.finalize(LAST);
         }
+        if whole && process.is_finalized() {
+            process.end();
+        }
     }
 
     fn abort(&self) {

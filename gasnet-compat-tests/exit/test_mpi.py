@@ -51,6 +51,13 @@ def test_end(shop, exit_cases, mpi, name, nbrhd):
     workshop.check(workshop.problem_of(status, output, left, status if status in wanted else min(wanted)))
 
 
+def test_ranks_end_one_after_another(shop, exit_cases, mpi):
+    """A launcher takes the first end for an orderly one."""
+    for _ in range(5):
+        status, output, _, left = run(shop, mpi, [exit_cases, "exit-zero-barrier"], 8)
+        workshop.check(workshop.problem_of(status, output, left, 0))
+
+
 def test_fault_report(shop, exit_cases, mpi):
     """No MPI keeps GASNet's report of a fault."""
     status, output, _, left = run(shop, mpi, [exit_cases, "segv"])

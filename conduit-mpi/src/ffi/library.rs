@@ -140,6 +140,8 @@ macro_rules! functions {
             $(pub(super) $name: unsafe extern "C" fn($($arg),*) -> c_int,)*
             pub(super) constants: Constants<H>,
             pub about: About,
+            /// Code of the library itself, not of a tool that takes its functions' places.
+            pub(super) code: usize,
         }
 
         impl<H: Handle> Functions<H> {
@@ -152,6 +154,8 @@ macro_rules! functions {
                     },)*
                     constants,
                     about,
+                    // SAFETY: an address that is not accessed.
+                    code: unsafe { library.function::<*const c_void>(c"PMPI_Finalize") }? as usize,
                 })
             }
         }

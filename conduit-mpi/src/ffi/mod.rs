@@ -6,6 +6,7 @@
 //! ignored: the conduit's own headers have what they would tell.
 
 mod abi;
+mod exit_handlers;
 #[cfg(test)]
 mod headers;
 mod library;

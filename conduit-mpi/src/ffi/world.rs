@@ -1,6 +1,7 @@
 //! MPI in this process: its start, the place among its processes, what they exchange at the start,
 //! and its end.
 
+use super::exit_handlers;
 use super::library::{Found, Functions};
 use super::message::Request;
 use super::{Failure, Handle};
@@ -41,6 +42,8 @@ pub trait Process: Send + Sync {
     fn is_finalized(&self) -> bool;
     /// Finalizes it, if all processes come to this within a time. Nobody else is inside MPI.
     fn finalize(&self, limit: Duration);
+    /// Ends the library, finalized, in a process that ends without exit handlers.
+    fn end(&self);
     /// Ends all processes.
     fn abort(&self);
 }
@@ -232,6 +235,14 @@ impl<H: Handle> Process for World<H> {
         if self.all_come(limit) == Ok(true) {
             // SAFETY: nobody uses MPI any more.
             unsafe { (self.functions.finalize)() };
+        }
+    }
+
+    fn end(&self) {
+        let Functions { about, code, .. } = self.functions;
+        if about.version.contains("MPICH") || about.version.contains("MVAPICH") {
+            // SAFETY: the library is never closed, and MPI is over.
+            unsafe { exit_handlers::run(*code as *const c_void) };
         }
     }
 
