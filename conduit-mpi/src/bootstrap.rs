@@ -15,7 +15,7 @@ const LAST: Duration = Duration::from_secs(5);
 
 /// MPI as the system that has started this process.
 pub struct MpiBootstrap {
-    /// Sockets that MPI has opened.
+    /// Sockets that MPI has opened or, of hydra, inherited.
     sockets: Mutex<Vec<i32>>,
     /// Whether threads have left MPI for good.
     has_left: Mutex<Option<Box<dyn Fn() -> bool + Send>>>,
@@ -71,8 +71,10 @@ impl Bootstrap for MpiBootstrap {
         let before = fd::open_sockets();
         let process = Self::joined()?.process();
         if !self.is_in_use.swap(true, Ordering::Relaxed) {
-            let opened = fd::open_sockets();
-            *lock(&self.sockets) = opened.into_iter().filter(|socket| !before.contains(socket)).collect();
+            let hydra = std::env::var("PMI_FD").ok().and_then(|fd| fd.parse().ok());
+            let sockets = fd::open_sockets().into_iter();
+            let is_of_mpi = |socket: &i32| !before.contains(socket) || Some(*socket) == hydra;
+            *lock(&self.sockets) = sockets.filter(is_of_mpi).collect();
         }
         let (rank, size) = process.place();
         if size == 1 {
