@@ -50,13 +50,21 @@ settings! {
     }
 }
 
-/// Receives of each class that are posted, at most: more than the credits of all peers in jobs of
-/// few ranks, so that no message is unexpected there.
-pub const MOST_RECEIVES: u32 = 256;
+/// Credits of all peers together, unless they are set, in jobs where each has more than the least.
+const CREDITS: u32 = 256;
+
+/// Receives of a class that a process posts, for messages of at most `bytes` bytes: one for each
+/// credit of the peers, so that no message is unexpected. In jobs of many ranks their memory is
+/// bounded.
+pub fn receives(credits: u32, ranks: u32, bytes: usize) -> usize {
+    const MOST_BYTES: usize = 64 << 20;
+    let most = (MOST_BYTES / bytes).max(CREDITS as usize);
+    most.min(credits as usize * ranks as usize)
+}
 
 /// Credits of a peer unless they are set.
 fn default_credits(depth: Option<u32>, ranks: u32) -> u32 {
-    let share = MOST_RECEIVES / ranks.max(1);
+    let share = CREDITS / ranks.max(1);
     depth.map_or_else(|| share.clamp(4, 64), |depth| 2 * depth)
 }
 
@@ -83,13 +91,14 @@ mod tests {
 
     #[test]
     fn credits_shrink_with_the_ranks() {
-        for ranks in 1..=MOST_RECEIVES / 4 {
+        for ranks in 1..=256 {
             let credits = default_credits(None, ranks);
-            assert!(
-                (4..=64).contains(&credits) && credits * (ranks - 1) <= MOST_RECEIVES,
-                "{ranks}"
-            );
+            let receives = receives(credits, ranks, 16 + packet_bytes(64 << 10));
+            let requests = (credits * (ranks - 1)) as usize;
+            assert!((4..=64).contains(&credits) && requests <= receives, "{ranks}");
         }
+        assert!(receives(4, 1 << 20, 16 + packet_bytes(64 << 10)) < 1024);
+        assert_eq!(receives(4, 1 << 20, 2 << 20), 256);
         assert_eq!(default_credits(None, 1 << 20), 4);
         assert_eq!(default_credits(Some(4), 2), 8);
         assert!(Settings::read(2).slack < Settings::read(2).credits);

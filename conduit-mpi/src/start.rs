@@ -5,7 +5,7 @@ use crate::ffi::{Failure, Handle, Place, Process, World};
 use crate::link::{most_buffers, Link, SMALL};
 use crate::operations::Operations;
 use crate::peers::Peers;
-use crate::settings::{Level, Settings, MOST_RECEIVES};
+use crate::settings::{self, Level, Settings};
 use crate::wire::HEADER;
 use gasnet_conduit::config::Choice;
 use gasnet_conduit::{config, Class, ConduitError, JobRank, StartInfo};
@@ -95,11 +95,11 @@ fn communicators<H: Handle>(world: &World<H>, ranks: u32, is_alone: bool) -> Res
     Ok([place().map_err(failed)?, place().map_err(failed)?])
 }
 
-/// Posts receives for the requests that all peers can have under way, and as many for replies, up
-/// to [`MOST_RECEIVES`].
+/// Posts receives for the requests that all peers can have under way, up to a limit, and as many
+/// for replies.
 fn post_receives<H: Handle>(link: &Link<H>, settings: &Settings) -> std::io::Result<()> {
-    let count = (settings.credits.saturating_mul(link.peers.count())).min(MOST_RECEIVES) as usize;
     let bytes = (HEADER + settings.max_packet).next_multiple_of(64);
+    let count = settings::receives(settings.credits, link.peers.count(), bytes);
     let Some(mut turn) = link.turn() else { return Ok(()) };
     for class in [Class::Request, Class::Reply] {
         // It stays for the life of the process, as does the link.

@@ -95,3 +95,13 @@ def test_our_launcher(shop, mpi):
     patterns = (r"^rank (\d+) of 2 is \1 of 2 in MPI$", 2), USED
     extra = {"MPIRUN_CMD": mpis.BY_NAME[mpi].template()}
     shop.expect([*words, "gasnet-first", "init", "finalize-return", "7"], 7, *patterns, extra=extra, timeout=LIMIT)
+
+
+@pytest.mark.conduits("mpi")
+def test_flood(shop, mpi):
+    """Requests do not fill the memory of a rank that is in MPI."""
+    tests, known = os.path.dirname(os.path.dirname(__file__)), mpis.BY_NAME[mpi]
+    flags = ["-DIN_MPI", f"-I{tests}/common"]
+    program = shop.compile(f"{tests}/stress/many_to_one.c", compiler=[known.compiler], flags=flags)
+    extra = {"GASNET_SUPERNODE_MAXSIZE": "1"}
+    shop.expect([*known.start(4), program], 0, "PASS many_to_one", extra=extra, timeout=LIMIT)
