@@ -7,7 +7,8 @@
 //!    GASNet, in all ranks.
 //! 2. It yields the core, for some milliseconds.
 //! 3. It sleeps until a neighbour sends something or something arrives. Where the network cannot
-//!    wake it, it goes on yielding.
+//!    wake it, it sleeps for a millisecond at a time if the host has more ranks than cores, and
+//!    otherwise goes on yielding.
 //!
 //! While other processes compute on the cores, it sleeps at once ([`oversubscription`]).
 //!
@@ -381,10 +382,11 @@ impl Waiter {
 }
 
 /// Whether a wait that is not over after its yield phase sleeps. A network that cannot wake this
-/// process would serve its peers late; then only mode BLOCK sleeps.
+/// process would serve its peers late; then only mode BLOCK sleeps, and a host with more ranks than
+/// cores.
 fn may_sleep() -> bool {
     let wakes = |rt: &Runtime| rt.single_neighbourhood() || rt.abilities.wake.is_some();
-    mode() == WaitMode::Block || runtime::try_get().is_none_or(wakes)
+    mode() == WaitMode::Block || is_oversubscribed() || runtime::try_get().is_none_or(wakes)
 }
 
 /// Notifies the sleeping threads of this process that a poll found something.
