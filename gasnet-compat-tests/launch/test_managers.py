@@ -208,3 +208,12 @@ def test_client_program_with_cyclic_ranks(bed, name, most):
     one_each = ",".join(f"{n}:1" for n in bed.names())
     words = ["mpiexec.hydra", "-launcher", "ssh", "-hosts", one_each, "-n", "7", bed.program.client(name)]
     bed.run(words, env={"GASNET_SUPERNODE_MAXSIZE": most}, manager=True)
+
+
+# Not Debian's MPICH 4.0 over UCX 1.13: between hosts MPI_Finalize may hang there, in any program.
+@pytest.mark.parametrize("manager", ("openmpi", "srun-pmix"))
+@pytest.mark.parametrize(("end", "code"), (("exit:0", 0), ("poll:9", 9), ("kill", None)))
+@pytest.mark.hosts("managers", conduits=("mpi",))
+def test_mpi(bed, manager, end, code):
+    words, env = managers.command(bed, manager, 6, f"--end={end}")
+    bed.run(words, env=env, code=code, places=blocks(6, bed.names()), nbrhds=3, manager=True)
