@@ -48,6 +48,9 @@ def test_end(shop, exit_cases, mpi, name, nbrhd):
     extra = {**case.environment, "GASNET_SUPERNODE_MAXSIZE": str(nbrhd)}
     status, output, _, left = run(shop, mpi, [exit_cases, name], 2, extra)
     wanted = codes(case.status)
+    if mpi.family == mpis.HYDRA and "spin" in name:
+        # A rank that computes does not finalize MPI: hydra may kill another one before its own end.
+        wanted |= {signal.SIGKILL, 128 + signal.SIGKILL}
     workshop.check(workshop.problem_of(status, output, left, status if status in wanted else min(wanted)))
 
 
