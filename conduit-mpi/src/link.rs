@@ -102,12 +102,25 @@ impl<H: Handle> Link<H> {
         } = message;
         let place = self.peers.places(to)[index(class)];
         // SAFETY: nobody has the buffer until the send is complete, and MPI is the caller's.
-        match unsafe { self.world.functions.send(place, buffer.address(), bytes) } {
-            Ok(request) => turn.sending(request, to, buffer),
+        let sent = unsafe { self.world.functions.send(place, buffer.address(), bytes) };
+        let pending = // Most small messages are in MPI's own buffers already.
+        // SAFETY: as above.
+        sent.and_then(|request| unsafe { self.world.functions.test(request) });
+        match pending {
+            Ok(Some(request)) => turn.sending(request, to, buffer),
+            Ok(None) => buffer.release(),
             Err(Failure(why)) => {
                 buffer.release();
                 self.peers.states.lose(to, why);
             }
+        }
+    }
+
+    /// Posts receives again where messages were delivered.
+    #[inline]
+    pub fn receive_again(&self, turn: &mut Turn<'_, H>) {
+        while let Some((class, address)) = turn.take_vacant() {
+            self.receive(turn, class, address);
         }
     }
 

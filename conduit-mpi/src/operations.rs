@@ -25,16 +25,27 @@ impl<H: Handle, T> Pending<H, T> {
         self.values.push_back(value);
     }
 
-    fn take(&mut self, index: usize) -> T {
-        self.requests.remove(index);
-        self.values.remove(index).expect("defect: no value of a request")
+    #[inline]
+    fn oldest(&self, mpi: &Functions<H>) -> Request<H> {
+        self.requests.front().copied().unwrap_or_else(|| mpi.no_request())
     }
 
-    /// One that is complete, of all.
-    fn any(&mut self, mpi: &Functions<H>) -> Result<Option<T>, Failure> {
+    #[inline]
+    fn take_oldest(&mut self) -> T {
+        self.requests.pop_front();
+        self.values.pop_front().expect("defect: no value of a request")
+    }
+
+    /// One that is complete, of the `most` oldest.
+    fn any(&mut self, mpi: &Functions<H>, most: usize) -> Result<Option<T>, Failure> {
+        let requests = self.requests.make_contiguous();
+        let count = requests.len().min(most);
         // SAFETY: the caller of `Operations::next` has it for itself.
-        let found = unsafe { mpi.test_any(self.requests.make_contiguous()) }?;
-        Ok(found.map(|index| self.take(index)))
+        let found = unsafe { mpi.test_any(&mut requests[..count]) }?;
+        Ok(found.map(|index| {
+            self.requests.remove(index);
+            self.values.remove(index).expect("defect: no value of a request")
+        }))
     }
 }
 
@@ -54,13 +65,16 @@ pub struct Operations<H> {
     /// Posted receives of requests and replies: the addresses of their buffers.
     receives: [Pending<H, usize>; 2],
     sends: Pending<H, (JobRank, Buffer)>,
+    /// Buffers in which receives are to be posted.
+    vacant: Vec<(Class, usize)>,
     /// Calls of `next` that found nothing.
     misses: u32,
 }
 
-/// The oldest operation is tested every time, and all others once in this many times: messages
-/// mostly complete in order, and MPICH needs 12 µs to test 1024 (reference/mpi.md).
-const ALL_AFTER: u32 = 16;
+/// The oldest operations are tested every time. A message on its way to the oldest receive may be
+/// long, or its sender slow: so more are tested once in this many times, the more the more seldom,
+/// and all at last. MPICH needs 3 µs to test 256, and 0.1 to test 2 (reference/mpi.md).
+const MORE_AFTER: [(u32, usize); 3] = [(4096, usize::MAX), (256, 32), (16, 4)];
 
 impl<H: Handle> Operations<H> {
     /// None yet.
@@ -68,11 +82,13 @@ impl<H: Handle> Operations<H> {
         Self {
             receives: [Pending::new(), Pending::new()],
             sends: Pending::new(),
+            vacant: Vec::new(),
             misses: 0,
         }
     }
 
     /// A receive of this class was posted.
+    #[inline]
     pub fn receiving(&mut self, class: usize, request: Request<H>, address: usize) {
         self.receives[class].push(request, address);
     }
@@ -80,6 +96,18 @@ impl<H: Handle> Operations<H> {
     /// A send was started.
     pub fn sending(&mut self, request: Request<H>, to: JobRank, from: Buffer) {
         self.sends.push(request, (to, from));
+    }
+
+    /// The message at an address was delivered.
+    #[inline]
+    pub fn vacate(&mut self, class: Class, address: usize) {
+        self.vacant.push((class, address));
+    }
+
+    /// A buffer in which a receive is to be posted.
+    #[inline]
+    pub fn take_vacant(&mut self) -> Option<(Class, usize)> {
+        self.vacant.pop()
     }
 
     /// Receives of a class that are posted.
@@ -95,50 +123,46 @@ impl<H: Handle> Operations<H> {
     /// Lets MPI work. Returns an operation that is complete: sends, replies, and requests if they
     /// are in scope. Sends first, since MPI finds the first that is complete: a flood of requests
     /// must not keep the buffers of its replies.
+    #[inline]
     pub fn next(&mut self, mpi: &Functions<H>, scope: PollScope) -> Result<Option<Done>, Failure> {
-        let oldest = |requests: &VecDeque<Request<H>>| requests.front().copied().unwrap_or_else(|| mpi.no_request());
         let [requests, replies] = &mut self.receives;
-        let mut heads = [
-            oldest(&self.sends.requests),
-            oldest(&replies.requests),
-            match scope {
-                PollScope::All => oldest(&requests.requests),
-                PollScope::Replies => mpi.no_request(),
-            },
-        ];
+        let mut heads = [self.sends.oldest(mpi), replies.oldest(mpi), requests.oldest(mpi)];
+        let first = usize::from(self.sends.values.is_empty());
+        let end = if scope == PollScope::All { 3 } else { 2 };
         // SAFETY: the caller has this for itself.
-        Ok(match unsafe { mpi.test_any(&mut heads) }? {
-            Some(0) => Some(Done::Sent(self.sends.take(0).1)),
-            Some(1) => Some(Done::Received(Class::Reply, replies.take(0))),
-            Some(_) => Some(Done::Received(Class::Request, requests.take(0))),
-            None => {
-                self.misses = self.misses.wrapping_add(1);
-                if self.misses % ALL_AFTER != 0 {
-                    return Ok(None);
+        Ok(
+            match unsafe { mpi.test_any(&mut heads[first..end]) }?.map(|index| first + index) {
+                Some(0) => Some(Done::Sent(self.sends.take_oldest().1)),
+                Some(1) => Some(Done::Received(Class::Reply, replies.take_oldest())),
+                Some(_) => Some(Done::Received(Class::Request, requests.take_oldest())),
+                None => {
+                    self.misses = self.misses.wrapping_add(1);
+                    match MORE_AFTER.iter().find(|(times, _)| self.misses % times == 0) {
+                        Some((_, most)) => self.next_of(*most, mpi, scope)?,
+                        None => None,
+                    }
                 }
-                let found = self.next_of_all(mpi, scope)?;
-                // An oldest one that waits for its peer must not hide those after it.
-                if found.is_some() {
-                    self.misses -= 1;
-                }
-                found
-            }
-        })
+            },
+        )
     }
 
-    fn next_of_all(&mut self, mpi: &Functions<H>, scope: PollScope) -> Result<Option<Done>, Failure> {
+    /// The same, among this many of each kind.
+    #[cold]
+    fn next_of(&mut self, most: usize, mpi: &Functions<H>, scope: PollScope) -> Result<Option<Done>, Failure> {
         let [requests, replies] = &mut self.receives;
-        if let Some((_, buffer)) = self.sends.any(mpi)? {
-            return Ok(Some(Done::Sent(buffer)));
+        let mut found = self.sends.any(mpi, most)?.map(|(_, buffer)| Done::Sent(buffer));
+        if found.is_none() {
+            let reply = replies.any(mpi, most)?;
+            found = reply.map(|address| Done::Received(Class::Reply, address));
         }
-        if let Some(address) = replies.any(mpi)? {
-            return Ok(Some(Done::Received(Class::Reply, address)));
+        if found.is_none() && scope == PollScope::All {
+            let request = requests.any(mpi, most)?;
+            found = request.map(|address| Done::Received(Class::Request, address));
         }
-        if scope == PollScope::Replies {
-            return Ok(None);
+        // An oldest one that waits for its peer must not hide those after it.
+        if found.is_some() {
+            self.misses = self.misses.wrapping_sub(1);
         }
-        Ok(requests
-            .any(mpi)?
-            .map(|address| Done::Received(Class::Request, address)))
+        Ok(found)
     }
 }

@@ -4,7 +4,7 @@
 use crate::ffi::{Failure, Handle};
 use crate::link::Link;
 use crate::operations::Done;
-use gasnet_conduit::{PollScope, Upcalls};
+use gasnet_conduit::{Class, PollScope, Upcalls};
 
 /// Most packets that a poll delivers.
 const MOST: usize = 64;
@@ -12,14 +12,27 @@ const MOST: usize = 64;
 impl<H: Handle> Link<H> {
     /// See [`gasnet_conduit::Network::poll`].
     pub fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        let mut delivered = 0;
-        while delivered < MOST {
+        let (mut delivered, mut vacant, mut goes_on) = (0, None, true);
+        loop {
             // Another thread that does the same is not waited for.
-            let Some(mut turn) = self.try_turn() else { break };
+            let turn = if vacant.is_none() { self.try_turn() } else { self.turn() };
+            let Some(mut turn) = turn else { break };
+            if let Some((class, address)) = vacant.take() {
+                turn.vacate(class, address);
+            }
+            if !goes_on || delivered >= MOST {
+                break;
+            }
+            self.receive_again(&mut turn);
             let next = turn.next(self.world.functions, scope);
             drop(turn);
             match next {
-                Ok(Some(Done::Received(class, address))) => delivered += self.deliver(class, address, upcalls),
+                Ok(Some(Done::Received(class, address))) => {
+                    delivered += self.deliver(class, address, upcalls);
+                    vacant = Some((class, address));
+                    // A thread waits for the reply, rather than for another call of MPI.
+                    goes_on = class == Class::Request;
+                }
                 Ok(Some(Done::Sent(buffer))) => buffer.release(),
                 Ok(None) => break,
                 Err(Failure(why)) => {

@@ -7,17 +7,12 @@ use gasnet_conduit::{Class, JobRank, Upcalls};
 use gasnet_conduit_util::record::Record;
 
 impl<H: Handle> Link<H> {
-    /// Delivers the message at an address, and posts a receive there. Returns the number of
-    /// upcalls.
+    /// Delivers the message at an address. Returns the number of upcalls.
     pub fn deliver(&self, class: Class, address: usize, upcalls: &mut dyn Upcalls) -> usize {
         // SAFETY: the buffer of a receive that is complete, which is this thread's. What a message
         // has not written is zero or of an earlier one.
         let message = unsafe { std::slice::from_raw_parts_mut(address as *mut u8, HEADER + self.max_packet) };
-        let delivered = self.take(class, message, upcalls);
-        if let Some(mut turn) = self.turn() {
-            self.receive(&mut turn, class, address);
-        }
-        delivered
+        self.take(class, message, upcalls)
     }
 
     fn take(&self, class: Class, message: &mut [u8], upcalls: &mut dyn Upcalls) -> usize {

@@ -190,6 +190,7 @@ functions! {
     ibarrier = c"MPI_Ibarrier" (H, *mut H);
     isend = c"MPI_Isend" (*const c_void, c_int, H, c_int, c_int, H, *mut H);
     irecv = c"MPI_Irecv" (*mut c_void, c_int, H, c_int, c_int, H, *mut H);
+    test = c"MPI_Test" (*mut H, *mut c_int, *mut c_void);
     testany = c"MPI_Testany" (c_int, *mut H, *mut c_int, *mut c_int, *mut c_void);
 }
 

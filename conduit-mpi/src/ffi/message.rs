@@ -77,6 +77,20 @@ impl<H: Handle> Functions<H> {
         Ok(Request(request))
     }
 
+    /// The request, unless it is complete.
+    ///
+    /// # Safety
+    /// Threads as in `send`.
+    #[inline]
+    pub unsafe fn test(&self, request: Request<H>) -> Result<Option<Request<H>>, Failure> {
+        let (mut request, mut is_done) = (request, 0);
+        let status = ptr::without_provenance_mut(self.constants.status_ignore);
+        // SAFETY: a request of this library, and a number to write.
+        let code = unsafe { (self.test)(&raw mut request.0, &raw mut is_done, status) };
+        self.check("MPI_Test", code)?;
+        Ok((is_done == 0).then_some(request))
+    }
+
     /// Lets MPI work, and finds a request that is complete, which is none afterwards.
     ///
     /// # Safety

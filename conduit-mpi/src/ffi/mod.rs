@@ -26,21 +26,27 @@ pub struct Failure(pub String);
 
 impl<H: Handle> Functions<H> {
     /// The result of a function with this name.
+    #[inline]
     fn check(&self, call: &str, code: c_int) -> Result<(), Failure> {
         // MPI_SUCCESS is 0 in every ABI.
         if code == 0 {
             return Ok(());
         }
+        Err(self.failure(call, code))
+    }
+
+    #[cold]
+    fn failure(&self, call: &str, code: c_int) -> Failure {
         // MPI_MAX_ERROR_STRING is 512 at most (reference/mpi.md).
         let (mut text, mut length) = ([0 as c_char; 1024], 0);
         // SAFETY: room for any text of MPI's, and a number to write.
         let known = unsafe { (self.error_string)(code, text.as_mut_ptr(), &raw mut length) };
         // SAFETY: terminated, for it is longer than what was written.
         let text = unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy();
-        Err(Failure(if known == 0 {
+        Failure(if known == 0 {
             format!("{call}: {text}")
         } else {
             format!("{call}: error {code}")
-        }))
+        })
     }
 }
