@@ -3,19 +3,19 @@
 
 use crate::ffi::{Handle, Place};
 use crate::settings::Settings;
-use gasnet_conduit::{Class, StartInfo};
+use gasnet_conduit::StartInfo;
 use gasnet_conduit_util::record;
 
 gasnet_conduit_util::record! {
     /// A record.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct BootRecord {
-        /// Whether the process has an MPI, and the communicators.
+        /// Whether the process has an MPI, and the communicator.
         pub can: bool,
-        /// Rank in the communicators.
+        /// Rank in the communicator.
         pub rank: u32,
-        /// Communicators for requests and replies, for processes that are threads of this one.
-        pub comms: [u64; 2],
+        /// The communicator, for processes that are threads of this one.
+        pub comm: u64,
         /// Settings on which both sides of a message agree.
         pub max_packet: u32,
         pub credits: u32,
@@ -23,13 +23,12 @@ gasnet_conduit_util::record! {
 }
 
 impl BootRecord {
-    /// The record of this process, which has communicators for requests and replies, and a rank in
-    /// them, or has failed.
-    pub fn new<H: Handle>(own: Option<&[Place<H>; 2]>, settings: &Settings) -> Self {
+    /// The record of this process, which has a communicator and a rank in it, or has failed.
+    pub fn new<H: Handle>(own: Option<&Place<H>>, settings: &Settings) -> Self {
         Self {
             can: own.is_some(),
-            rank: own.map_or(0, |places| places[0].rank as u32),
-            comms: own.map_or([0; 2], |places| [places[0].comm.number(), places[1].comm.number()]),
+            rank: own.map_or(0, |place| place.rank as u32),
+            comm: own.map_or(0, |place| place.comm.number()),
             max_packet: settings.max_packet as u32,
             credits: settings.credits,
         }
@@ -50,9 +49,4 @@ impl BootRecord {
             )),
         }
     }
-}
-
-/// The place of a class in a pair.
-pub fn index(class: Class) -> usize {
-    usize::from(class == Class::Reply)
 }

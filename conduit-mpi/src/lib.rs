@@ -1,12 +1,13 @@
 //! conduit-mpi of libgasnet: any network that an MPI reaches.
 //!
 //! The library of MPI is opened at run time, in any of its three ABIs ([`ffi`]). It also starts the
-//! job ([`bootstrap`]). Packets are its messages, in two communicators: requests and replies.
+//! job ([`bootstrap`]). Packets are its messages.
 //!
 //! Life of a packet: `send` takes a credit of the peer ([`peers`]), writes header and packet into
 //! a buffer, and starts a send ([`link`]). At the receiver it goes into the buffer of a posted
 //! receive, from which a poll delivers it ([`progress`], [`receive`]); then the receive is posted
-//! again. Puts and gets go over packets.
+//! again. All messages meet the same receives, in order, so MPI finds the first at once; requests
+//! that come while only replies are polled are held. Puts and gets go over packets.
 
 mod boot_record;
 mod bootstrap;

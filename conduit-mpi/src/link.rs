@@ -1,12 +1,12 @@
 //! MPI and the peers of this process.
 
-use crate::boot_record::index;
 use crate::ffi::{Failure, Handle, World};
 use crate::operations::{Buffer, Done, Operations};
 use crate::peers::Peers;
-use crate::wire::{Header, HEADER};
-use gasnet_conduit::{Class, JobRank, PollScope};
+use crate::wire::{kind, Header, HEADER};
+use gasnet_conduit::{Class, JobRank};
 use gasnet_conduit_util::mapped::Mapped;
+use gasnet_conduit_util::pending_queue::PendingQueue;
 use gasnet_conduit_util::pool::Pool;
 use gasnet_conduit_util::record::Record;
 use gasnet_sys::maybe_locked::{MaybeLocked, MaybeLockedGuard};
@@ -40,14 +40,24 @@ pub struct Link<H: 'static> {
     pub operations: MaybeLocked<Operations<H>>,
     /// Send buffers for requests and replies, small and large.
     pub pools: [[Pool<(), Mapped>; 2]; 2],
+    /// Receive buffers, of which many are posted.
+    pub receives: Pool<(), Mapped>,
+    /// Requests that arrived while only replies were polled.
+    pub held: PendingQueue<Held>,
     /// A signal handler ends this process: whether it interrupted a call of MPI is not known.
     pub by_signal: AtomicBool,
+}
+
+/// A request in its receive buffer: the packet has this many bytes.
+pub struct Held {
+    pub source: JobRank,
+    pub bytes: usize,
+    pub buffer: Buffer,
 }
 
 /// A message that is ready to be sent: `bytes` bytes of a buffer.
 pub struct Message {
     pub to: JobRank,
-    pub class: Class,
     pub buffer: Buffer,
     pub bytes: usize,
 }
@@ -70,12 +80,14 @@ impl<H: Handle> Link<H> {
         (!self.peers.states.is_stopped()).then_some(turn)
     }
 
-    /// A header of this process.
-    pub fn header(&self, bytes: u32, credits: u32) -> Header {
+    /// A header of this process. At most [`crate::wire::MOST_CREDITS`] are returned.
+    #[inline]
+    pub fn header(&self, kind: u16, bytes: usize, credits: u32) -> Header {
         Header {
             source: self.rank.0,
-            bytes,
-            credits,
+            bytes: bytes as u32,
+            credits: credits as u16,
+            kind,
             token: self.token,
         }
     }
@@ -83,7 +95,7 @@ impl<H: Handle> Link<H> {
     /// A send buffer for a packet of `bytes` bytes.
     #[inline]
     pub fn buffer(&self, class: Class, bytes: usize) -> Option<Buffer> {
-        let [small, large] = &self.pools[index(class)];
+        let [small, large] = &self.pools[usize::from(class == Class::Reply)];
         let pool = if HEADER + bytes <= small.bytes() { small } else { large };
         pool.take().or_else(|| {
             const MORE: usize = 16;
@@ -94,13 +106,8 @@ impl<H: Handle> Link<H> {
 
     /// Starts to send a message. If that fails, the peer is lost.
     pub fn post(&self, turn: &mut Turn<'_, H>, message: Message) {
-        let Message {
-            to,
-            class,
-            buffer,
-            bytes,
-        } = message;
-        let place = self.peers.places(to)[index(class)];
+        let Message { to, buffer, bytes } = message;
+        let place = self.peers.place(to);
         // SAFETY: nobody has the buffer until the send is complete, and MPI is the caller's.
         let sent = unsafe { self.world.functions.send(place, buffer.address(), bytes) };
         let pending = // Most small messages are in MPI's own buffers already.
@@ -119,19 +126,23 @@ impl<H: Handle> Link<H> {
     /// Posts receives again where messages were delivered.
     #[inline]
     pub fn receive_again(&self, turn: &mut Turn<'_, H>) {
-        while let Some((class, address)) = turn.take_vacant() {
-            self.receive(turn, class, address);
+        while let Some(buffer) = turn.take_vacant() {
+            self.receive(turn, buffer);
         }
     }
 
     /// Posts a receive into a buffer. If that fails, so has the network.
-    pub fn receive(&self, turn: &mut Turn<'_, H>, class: Class, address: usize) {
-        let class = index(class);
-        let comm = self.peers.places(self.rank)[class].comm;
+    #[inline]
+    pub fn receive(&self, turn: &mut Turn<'_, H>, buffer: Buffer) {
+        let comm = self.peers.place(self.rank).comm;
+        let (functions, bytes) = (self.world.functions, HEADER + self.max_packet);
         // SAFETY: nobody has the buffer until the receive is complete, and MPI is the caller's.
-        match unsafe { self.world.functions.receive(comm, address, HEADER + self.max_packet) } {
-            Ok(request) => turn.receiving(class, request, address),
-            Err(Failure(why)) => self.peers.states.fail(&why),
+        match unsafe { functions.receive(comm, buffer.address(), bytes) } {
+            Ok(request) => turn.receiving(request, buffer),
+            Err(Failure(why)) => {
+                buffer.release();
+                self.peers.states.fail(&why);
+            }
         }
     }
 
@@ -157,27 +168,22 @@ impl<H: Handle> Link<H> {
     /// wait for them or complain, and not all can cancel them (reference/mpi.md).
     pub fn drain(&self) {
         let Some(mut turn) = self.last_turn() else { return };
-        for class in [Class::Request, Class::Reply] {
-            for _ in 0..turn.posted(index(class)) {
-                let Some(mut buffer) = self.buffer(class, 0) else {
-                    return;
-                };
-                self.header(0, 0).put(buffer.bytes(HEADER));
-                let to = self.rank;
-                let bytes = HEADER;
-                let message = Message {
-                    to,
-                    class,
-                    buffer,
-                    bytes,
-                };
-                self.post(&mut turn, message);
-            }
+        for _ in 0..turn.posted() {
+            let Some(mut buffer) = self.buffer(Class::Reply, 0) else {
+                return;
+            };
+            self.header(kind::CREDITS, 0, 0).put(buffer.bytes(HEADER));
+            let message = Message {
+                to: self.rank,
+                buffer,
+                bytes: HEADER,
+            };
+            self.post(&mut turn, message);
         }
         let start = Instant::now();
-        let has_any = |turn: &Turn<'_, H>| turn.posted(0) + turn.posted(1) > 0 || turn.is_sending();
+        let has_any = |turn: &Turn<'_, H>| turn.posted() > 0 || turn.is_sending();
         while has_any(&turn) && start.elapsed() < LAST {
-            match turn.next(self.world.functions, PollScope::All) {
+            match turn.next(self.world.functions) {
                 Ok(Some(Done::Sent(buffer))) => buffer.release(),
                 Ok(_) => {}
                 Err(_) => break,

@@ -1,7 +1,7 @@
 //! Sends and receives under way.
 
 use crate::ffi::{Failure, Functions, Handle, Request};
-use gasnet_conduit::{Class, JobRank, PollScope};
+use gasnet_conduit::JobRank;
 use gasnet_conduit_util::mapped::Mapped;
 use gasnet_conduit_util::pool::Item;
 use std::collections::VecDeque;
@@ -25,15 +25,18 @@ impl<H: Handle, T> Pending<H, T> {
         self.values.push_back(value);
     }
 
+    /// The oldest, if it is complete.
     #[inline]
-    fn oldest(&self, mpi: &Functions<H>) -> Request<H> {
-        self.requests.front().copied().unwrap_or_else(|| mpi.no_request())
-    }
-
-    #[inline]
-    fn take_oldest(&mut self) -> T {
+    fn oldest(&mut self, mpi: &Functions<H>) -> Result<Option<T>, Failure> {
+        let Some(request) = self.requests.front() else {
+            return Ok(None);
+        };
+        // SAFETY: the caller of `Operations::next` has it for itself.
+        if unsafe { mpi.test(*request) }?.is_some() {
+            return Ok(None);
+        }
         self.requests.pop_front();
-        self.values.pop_front().expect("defect: no value of a request")
+        Ok(self.values.pop_front())
     }
 
     /// One that is complete, of the `most` oldest.
@@ -54,19 +57,19 @@ pub type Buffer = Item<(), Mapped>;
 
 /// An operation that is complete.
 pub enum Done {
-    /// A message of this class, at this address.
-    Received(Class, usize),
+    /// A message, in this buffer.
+    Received(Buffer),
     /// A send, whose buffer is free.
     Sent(Buffer),
 }
 
 /// Those of a process.
 pub struct Operations<H> {
-    /// Posted receives of requests and replies: the addresses of their buffers.
-    receives: [Pending<H, usize>; 2],
+    /// Posted receives.
+    receives: Pending<H, Buffer>,
     sends: Pending<H, (JobRank, Buffer)>,
     /// Buffers in which receives are to be posted.
-    vacant: Vec<(Class, usize)>,
+    vacant: Vec<Buffer>,
     /// Calls of `next` that found nothing.
     misses: u32,
 }
@@ -80,17 +83,17 @@ impl<H: Handle> Operations<H> {
     /// None yet.
     pub fn new() -> Self {
         Self {
-            receives: [Pending::new(), Pending::new()],
+            receives: Pending::new(),
             sends: Pending::new(),
             vacant: Vec::new(),
             misses: 0,
         }
     }
 
-    /// A receive of this class was posted.
+    /// A receive was posted.
     #[inline]
-    pub fn receiving(&mut self, class: usize, request: Request<H>, address: usize) {
-        self.receives[class].push(request, address);
+    pub fn receiving(&mut self, request: Request<H>, into: Buffer) {
+        self.receives.push(request, into);
     }
 
     /// A send was started.
@@ -98,21 +101,21 @@ impl<H: Handle> Operations<H> {
         self.sends.push(request, (to, from));
     }
 
-    /// The message at an address was delivered.
+    /// The message in a buffer was delivered.
     #[inline]
-    pub fn vacate(&mut self, class: Class, address: usize) {
-        self.vacant.push((class, address));
+    pub fn vacate(&mut self, buffer: Buffer) {
+        self.vacant.push(buffer);
     }
 
     /// A buffer in which a receive is to be posted.
     #[inline]
-    pub fn take_vacant(&mut self) -> Option<(Class, usize)> {
+    pub fn take_vacant(&mut self) -> Option<Buffer> {
         self.vacant.pop()
     }
 
-    /// Receives of a class that are posted.
-    pub fn posted(&self, class: usize) -> usize {
-        self.receives[class].values.len()
+    /// Receives that are posted.
+    pub fn posted(&self) -> usize {
+        self.receives.values.len()
     }
 
     /// Whether a send is under way.
@@ -120,44 +123,30 @@ impl<H: Handle> Operations<H> {
         !self.sends.values.is_empty()
     }
 
-    /// Lets MPI work. Returns an operation that is complete: sends, replies, and requests if they
-    /// are in scope. Sends first, since MPI finds the first that is complete: a flood of requests
-    /// must not keep the buffers of its replies.
+    /// Lets MPI work. Returns an operation that is complete: sends first, for a flood of messages
+    /// must not keep the buffers of replies to them.
     #[inline]
-    pub fn next(&mut self, mpi: &Functions<H>, scope: PollScope) -> Result<Option<Done>, Failure> {
-        let [requests, replies] = &mut self.receives;
-        let mut heads = [self.sends.oldest(mpi), replies.oldest(mpi), requests.oldest(mpi)];
-        let first = usize::from(self.sends.values.is_empty());
-        let end = if scope == PollScope::All { 3 } else { 2 };
-        // SAFETY: the caller has this for itself.
-        Ok(
-            match unsafe { mpi.test_any(&mut heads[first..end]) }?.map(|index| first + index) {
-                Some(0) => Some(Done::Sent(self.sends.take_oldest().1)),
-                Some(1) => Some(Done::Received(Class::Reply, replies.take_oldest())),
-                Some(_) => Some(Done::Received(Class::Request, requests.take_oldest())),
-                None => {
-                    self.misses = self.misses.wrapping_add(1);
-                    match MORE_AFTER.iter().find(|(times, _)| self.misses % times == 0) {
-                        Some((_, most)) => self.next_of(*most, mpi, scope)?,
-                        None => None,
-                    }
-                }
-            },
-        )
+    pub fn next(&mut self, mpi: &Functions<H>) -> Result<Option<Done>, Failure> {
+        if let Some((_, buffer)) = self.sends.oldest(mpi)? {
+            return Ok(Some(Done::Sent(buffer)));
+        }
+        // Open MPI's MPI_Testany does not look again after it has worked; MPI_Test does.
+        if let Some(buffer) = self.receives.oldest(mpi)? {
+            return Ok(Some(Done::Received(buffer)));
+        }
+        self.misses = self.misses.wrapping_add(1);
+        match MORE_AFTER.iter().find(|(times, _)| self.misses % times == 0) {
+            Some((_, most)) => self.next_of(*most, mpi),
+            None => Ok(None),
+        }
     }
 
     /// The same, among this many of each kind.
     #[cold]
-    fn next_of(&mut self, most: usize, mpi: &Functions<H>, scope: PollScope) -> Result<Option<Done>, Failure> {
-        let [requests, replies] = &mut self.receives;
+    fn next_of(&mut self, most: usize, mpi: &Functions<H>) -> Result<Option<Done>, Failure> {
         let mut found = self.sends.any(mpi, most)?.map(|(_, buffer)| Done::Sent(buffer));
         if found.is_none() {
-            let reply = replies.any(mpi, most)?;
-            found = reply.map(|address| Done::Received(Class::Reply, address));
-        }
-        if found.is_none() && scope == PollScope::All {
-            let request = requests.any(mpi, most)?;
-            found = request.map(|address| Done::Received(Class::Request, address));
+            found = self.receives.any(mpi, most)?.map(Done::Received);
         }
         // An oldest one that waits for its peer must not hide those after it.
         if found.is_some() {

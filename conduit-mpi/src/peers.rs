@@ -1,4 +1,4 @@
-//! The processes of the job: places in the communicators, states and credits. No MPI controls the
+//! The processes of the job: places in the communicator, states and credits. No MPI controls the
 //! flow: a receiver that does not poll keeps each message in 0.9 to 4.9 kB (reference/mpi.md), so a
 //! request costs a credit.
 #![forbid(unsafe_code)]
@@ -18,16 +18,15 @@ pub struct Peers<H> {
 }
 
 struct Peer<H> {
-    /// Destinations of requests and replies.
-    places: [Place<H>; 2],
+    place: Place<H>,
     credits: PeerCredits,
 }
 
 impl<H: Copy> Peers<H> {
     /// Processes with these places.
-    pub fn new(places: impl Iterator<Item = [Place<H>; 2]>, limits: Credits) -> Self {
-        let peer = |places| Peer {
-            places,
+    pub fn new(places: impl Iterator<Item = Place<H>>, limits: Credits) -> Self {
+        let peer = |place| Peer {
+            place,
             credits: limits.peer(),
         };
         let all: Box<[_]> = places.map(peer).collect();
@@ -43,10 +42,10 @@ impl<H: Copy> Peers<H> {
         self.all.len() as u32
     }
 
-    /// The destinations of requests and replies to a peer.
+    /// The destination of messages to a peer.
     #[inline]
-    pub fn places(&self, rank: JobRank) -> &[Place<H>; 2] {
-        &self.all[rank.index()].places
+    pub fn place(&self, rank: JobRank) -> Place<H> {
+        self.all[rank.index()].place
     }
 
     /// The credit of a peer.

@@ -3,7 +3,7 @@
 
 use crate::ffi::Handle;
 use crate::link::{Link, Message};
-use crate::wire::{HEADER, NO_PACKET};
+use crate::wire::{kind, HEADER, MOST_CREDITS};
 use gasnet_conduit::{Busy, Class, JobRank};
 use gasnet_conduit_util::parts::{gather, length};
 use gasnet_conduit_util::record::Record;
@@ -18,18 +18,17 @@ impl<H: Handle> Link<H> {
         );
         let account = self.peers.account(peer);
         let cost = u32::from(class == Class::Request);
-        let Some(reservation) = account.reserve(cost, u32::MAX)? else {
+        let Some(reservation) = account.reserve(cost, MOST_CREDITS)? else {
             return Ok(());
         };
         let Some(mut buffer) = self.buffer(class, bytes) else {
             return Err(account.cancel(&reservation));
         };
         let (header, packet) = buffer.bytes(HEADER + bytes).split_at_mut(HEADER);
-        self.header(bytes as u32, reservation.credits).put(header);
+        self.header(kind::of(class), bytes, reservation.credits).put(header);
         gather(parts, packet);
         self.start(Message {
             to: peer,
-            class,
             buffer,
             bytes: HEADER + bytes,
         })
@@ -51,13 +50,11 @@ impl<H: Handle> Link<H> {
         let Some(mut buffer) = self.buffer(Class::Reply, 0) else {
             return self.peers.limits.note(peer, owed);
         };
-        let credits = owed.take_owed(u32::MAX);
-        self.header(NO_PACKET, credits).put(buffer.bytes(HEADER));
-        let class = Class::Reply;
+        let credits = owed.take_owed(MOST_CREDITS);
+        self.header(kind::CREDITS, 0, credits).put(buffer.bytes(HEADER));
         // A process that has stopped owes nothing any more.
         let _ = self.start(Message {
             to: peer,
-            class,
             buffer,
             bytes: HEADER,
         });

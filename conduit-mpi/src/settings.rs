@@ -50,21 +50,23 @@ settings! {
     }
 }
 
-/// Credits of all peers together, unless they are set, in jobs where each has more than the least.
-const CREDITS: u32 = 256;
-
-/// Receives of a class that a process posts, for messages of at most `bytes` bytes: one for each
-/// credit of the peers, so that no message is unexpected. In jobs of many ranks their memory is
-/// bounded.
-pub fn receives(credits: u32, ranks: u32, bytes: usize) -> usize {
+/// Receives that are posted, for messages of at most `bytes` bytes: a thread that polls takes them
+/// as they come, and the buffers of more would not stay in the processor's cache. MPI keeps those
+/// that arrive while nobody polls, up to the credits of all peers, and as many replies.
+pub fn receives(ranks: u32, bytes: usize) -> usize {
+    const EACH: usize = 16;
+    const MOST: usize = 256;
     const MOST_BYTES: usize = 64 << 20;
-    let most = (MOST_BYTES / bytes).max(CREDITS as usize);
-    most.min(credits as usize * ranks as usize)
+    let most = (MOST_BYTES / bytes).clamp(EACH, MOST);
+    most.min(EACH * ranks.max(2) as usize - EACH)
 }
+
+/// Requests of all peers that are under way, at most, in jobs of few ranks.
+const MOST_REQUESTS: u32 = 256;
 
 /// Credits of a peer unless they are set.
 fn default_credits(depth: Option<u32>, ranks: u32) -> u32 {
-    let share = CREDITS / ranks.max(1);
+    let share = MOST_REQUESTS / ranks.max(1);
     depth.map_or_else(|| share.clamp(4, 64), |depth| 2 * depth)
 }
 
@@ -91,14 +93,15 @@ mod tests {
 
     #[test]
     fn credits_shrink_with_the_ranks() {
-        for ranks in 1..=256 {
+        for ranks in 1..=MOST_REQUESTS / 4 {
             let credits = default_credits(None, ranks);
-            let receives = receives(credits, ranks, 16 + packet_bytes(64 << 10));
-            let requests = (credits * (ranks - 1)) as usize;
-            assert!((4..=64).contains(&credits) && requests <= receives, "{ranks}");
+            assert!(
+                (4..=64).contains(&credits) && credits * (ranks - 1) <= MOST_REQUESTS,
+                "{ranks}"
+            );
         }
-        assert!(receives(4, 1 << 20, 16 + packet_bytes(64 << 10)) < 1024);
-        assert_eq!(receives(4, 1 << 20, 2 << 20), 256);
+        assert_eq!([1, 2, 5, 1 << 20].map(|ranks| receives(ranks, 64 << 10)), [16, 16, 64, 256]);
+        assert_eq!(receives(9, 64 << 20), 16);
         assert_eq!(default_credits(None, 1 << 20), 4);
         assert_eq!(default_credits(Some(4), 2), 8);
         assert!(Settings::read(2).slack < Settings::read(2).credits);

@@ -1,4 +1,4 @@
-//! The start: communicators, and receives in them.
+//! The start: a communicator, and receives in it.
 
 use crate::boot_record::BootRecord;
 use crate::ffi::{Failure, Handle, Place, Process, World};
@@ -8,9 +8,10 @@ use crate::peers::Peers;
 use crate::settings::{self, Level, Settings};
 use crate::wire::HEADER;
 use gasnet_conduit::config::Choice;
-use gasnet_conduit::{config, Class, ConduitError, JobRank, StartInfo};
+use gasnet_conduit::{config, ConduitError, JobRank, StartInfo};
 use gasnet_conduit_util::credits::Credits;
 use gasnet_conduit_util::mapped::Mapped;
+use gasnet_conduit_util::pending_queue::PendingQueue;
 use gasnet_conduit_util::pool::Pool;
 use gasnet_sys::maybe_locked::{MaybeLocked, Sharing};
 use std::sync::atomic::AtomicBool;
@@ -37,19 +38,13 @@ fn try_open<H: Handle>(
     is_alone: bool,
 ) -> Result<&'static Link<H>, String> {
     let settings = Settings::read(info.size);
-    let own = communicators(world, info.size, is_alone);
+    let own = communicator(world, info.size, is_alone);
     // Every process takes part in the exchange, so that one that fails does not keep others.
     let all = BootRecord::new(own.as_ref().ok(), &settings).exchange(info);
     let (own, all) = (own?, all?);
-    let places = all.iter().map(|record| {
-        [0, 1].map(|class| Place {
-            comm: if is_alone {
-                H::of_number(record.comms[class])
-            } else {
-                own[class].comm
-            },
-            rank: record.rank as i32,
-        })
+    let places = all.iter().map(|record| Place {
+        comm: if is_alone { H::of_number(record.comm) } else { own.comm },
+        rank: record.rank as i32,
     });
     // SAFETY: if one thread calls the conduit, no other does at the same time.
     let sharing = unsafe { Sharing::new(!info.single_threaded) };
@@ -63,9 +58,11 @@ fn try_open<H: Handle>(
         max_packet: settings.max_packet,
         operations: MaybeLocked::new(Operations::new(), sharing),
         pools: [pools(), pools()],
+        receives: Pool::of_threads(HEADER + settings.max_packet, usize::MAX, sharing),
+        held: PendingQueue::default(),
         by_signal: AtomicBool::new(false),
     }));
-    post_receives(link, &settings).map_err(|why| format!("no memory for receives: {why}"))?;
+    post_receives(link).map_err(|why| format!("no memory for receives: {why}"))?;
     if !is_alone {
         world
             .at_finalize(Box::new(|| link.drain()))
@@ -77,8 +74,8 @@ fn try_open<H: Handle>(
     Ok(link)
 }
 
-/// Communicators for requests and replies, and the place of this process in them.
-fn communicators<H: Handle>(world: &World<H>, ranks: u32, is_alone: bool) -> Result<[Place<H>; 2], String> {
+/// The communicator for messages, and the place of this process in it.
+fn communicator<H: Handle>(world: &World<H>, ranks: u32, is_alone: bool) -> Result<Place<H>, String> {
     let (rank, size) = world.place();
     if !is_alone && size != ranks {
         return Err(format!(
@@ -87,25 +84,20 @@ fn communicators<H: Handle>(world: &World<H>, ranks: u32, is_alone: bool) -> Res
             world.name()
         ));
     }
-    let place = || {
-        let rank = rank as i32;
-        world.communicator(is_alone).map(|comm| Place { comm, rank })
-    };
-    let failed = |Failure(why)| format!("{}: {why}", world.name());
-    Ok([place().map_err(failed)?, place().map_err(failed)?])
+    let rank = rank as i32;
+    let comm = world
+        .communicator(is_alone)
+        .map_err(|Failure(why)| format!("{}: {why}", world.name()))?;
+    Ok(Place { comm, rank })
 }
 
-/// Posts receives for the requests that all peers can have under way, up to a limit, and as many
-/// for replies.
-fn post_receives<H: Handle>(link: &Link<H>, settings: &Settings) -> std::io::Result<()> {
-    let bytes = (HEADER + settings.max_packet).next_multiple_of(64);
-    let count = settings::receives(settings.credits, link.peers.count(), bytes);
-    let Some(mut turn) = link.turn() else { return Ok(()) };
-    for class in [Class::Request, Class::Reply] {
-        // It stays for the life of the process, as does the link.
-        let memory = Box::leak(Box::new(Mapped::new(count * bytes)?)).address();
-        for index in 0..count {
-            link.receive(&mut turn, class, memory + index * bytes);
+/// Posts receives ([`settings::receives`]).
+fn post_receives<H: Handle>(link: &Link<H>) -> std::io::Result<()> {
+    let count = settings::receives(link.peers.count(), link.receives.bytes());
+    link.receives.grow(count, Mapped::new, |_| ())?;
+    if let Some(mut turn) = link.turn() {
+        while let Some(buffer) = link.receives.take() {
+            link.receive(&mut turn, buffer);
         }
     }
     Ok(())

@@ -124,12 +124,36 @@ fn a_process() {
         .start(&start_info(JobRank(place.rank), &all, &exchange))
         .unwrap();
     talk(&*network, JobRank(place.rank), conduit.limits().max_packet_bytes);
+    // Nobody's requests meet the poll of another one's replies.
+    exchange(&[0]);
+    requests_wait(&*network, JobRank(place.rank), &|| drop(exchange(&[0])));
     // Nobody leaves while others wait for replies.
     exchange(&[0]);
     println!("talked");
     network.stop(Stop::Orderly);
     bootstrap.leave(true);
     std::process::exit(if task == "fail" { 7 } else { 0 });
+}
+
+/// Requests that arrive while only replies are polled are delivered by the next poll of all.
+fn requests_wait(network: &dyn Network, rank: JobRank, barrier: &dyn Fn()) {
+    const COUNT: usize = 3;
+    let next = JobRank((rank.0 + 1) % RANKS);
+    for number in 0..COUNT as u8 {
+        assert_eq!(network.send(next, Class::Request, &[&[number; 100]]), Ok(()));
+    }
+    barrier();
+    let (mut log, start) = (Log::default(), Instant::now());
+    while start.elapsed() < Duration::from_millis(20) {
+        network.poll(PollScope::Replies, &mut log);
+    }
+    assert!(log.packets.is_empty());
+    while log.packets.len() < COUNT {
+        network.poll(PollScope::All, &mut log);
+        assert!(start.elapsed() < Duration::from_secs(60), "no progress");
+    }
+    let is_whole = |(number, (_, _, packet)): (usize, &(_, _, Vec<u8>))| packet[..] == [number as u8; 100];
+    assert!(log.packets.iter().enumerate().all(is_whole));
 }
 
 /// Sends requests of many sizes to all, and waits for theirs and for all replies.
