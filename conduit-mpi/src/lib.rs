@@ -7,22 +7,28 @@
 //! a buffer, and starts a send ([`link`]). At the receiver it goes into the buffer of a posted
 //! receive, from which a poll delivers it ([`progress`], [`receive`]); then the receive is posted
 //! again. All messages meet the same receives, in order, so MPI finds the first at once; requests
-//! that come while only replies are polled are held. Puts and gets go over packets.
+//! that come while only replies are polled are held.
+//!
+//! Puts and gets go over packets, or are one-sided calls of MPI ([`rma`]), if these pass a trial
+//! ([`trial`]).
 
 mod boot_record;
 mod bootstrap;
 mod ffi;
 mod inspect;
 mod link;
+mod memory;
 mod net;
 mod operations;
 mod peers;
 mod presets;
 mod progress;
 mod receive;
+mod rma;
 mod send;
 mod settings;
 mod start;
+mod trial;
 mod wire;
 
 use bootstrap::MpiBootstrap;

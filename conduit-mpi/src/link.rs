@@ -1,6 +1,7 @@
 //! MPI and the peers of this process.
 
 use crate::ffi::{Failure, Handle, World};
+use crate::memory::Memory;
 use crate::operations::{Buffer, Done, Operations};
 use crate::peers::Peers;
 use crate::wire::{kind, Header, HEADER};
@@ -44,6 +45,8 @@ pub struct Link<H: 'static> {
     pub receives: Pool<(), Mapped>,
     /// Requests that arrived while only replies were polled.
     pub held: PendingQueue<Held>,
+    /// Memory for one-sided calls, if puts and gets are such.
+    pub memory: Option<Memory<H>>,
     /// A signal handler ends this process: whether it interrupted a call of MPI is not known.
     pub by_signal: AtomicBool,
 }
@@ -164,13 +167,13 @@ impl<H: Handle> Link<H> {
         self.last_turn().is_some()
     }
 
-    /// Completes the receives, before MPI is finalized, by messages to this process. MPIs otherwise
-    /// wait for them or complain, and not all can cancel them (reference/mpi.md).
+    /// Completes the receives, before all processes finalize MPI, by messages to this process. MPIs
+    /// otherwise wait for them or complain, and not all can cancel them (reference/mpi.md).
     pub fn drain(&self) {
         let Some(mut turn) = self.last_turn() else { return };
         for _ in 0..turn.posted() {
             let Some(mut buffer) = self.buffer(Class::Reply, 0) else {
-                return;
+                break;
             };
             self.header(kind::CREDITS, 0, 0).put(buffer.bytes(HEADER));
             let message = Message {
@@ -188,6 +191,10 @@ impl<H: Handle> Link<H> {
                 Ok(_) => {}
                 Err(_) => break,
             }
+        }
+        if let Some(memory) = &self.memory {
+            // SAFETY: the process has stopped, and this thread has MPI.
+            unsafe { memory.window.free() };
         }
     }
 }

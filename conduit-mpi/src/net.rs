@@ -3,7 +3,7 @@
 
 use crate::ffi::Handle;
 use crate::link::Link;
-use gasnet_conduit::{Busy, Class, JobRank, Network, PollScope, Stop, Upcalls};
+use gasnet_conduit::{Abilities, Busy, Class, JobRank, Network, PollScope, Rma, Segments, Stop, Upcalls};
 use std::sync::atomic::Ordering;
 
 /// A started conduit.
@@ -16,6 +16,16 @@ impl<H: Handle> Network for Net<H> {
 
     fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         self.0.poll(scope, upcalls)
+    }
+
+    fn abilities(&self) -> Abilities<'_> {
+        let link = self.0;
+        let has_window = link.memory.is_some();
+        Abilities {
+            segments: has_window.then_some(link as &dyn Segments),
+            rma: has_window.then_some(link as &dyn Rma),
+            ..Abilities::default()
+        }
     }
 
     /// Peers need no word of it: MPI has no connections that break.

@@ -1,7 +1,7 @@
 //! Sends and receives under way.
 
 use crate::ffi::{Failure, Functions, Handle, Request};
-use gasnet_conduit::JobRank;
+use gasnet_conduit::{Completion, Cookie, JobRank};
 use gasnet_conduit_util::mapped::Mapped;
 use gasnet_conduit_util::pool::Item;
 use std::collections::VecDeque;
@@ -55,8 +55,34 @@ impl<H: Handle, T> Pending<H, T> {
 /// A send buffer: a message, header first.
 pub type Buffer = Item<(), Mapped>;
 
+/// A put or get with a request.
+pub struct Transfer {
+    pub peer: JobRank,
+    pub cookie: Cookie,
+    pub kind: TransferKind,
+}
+
+/// Meaning of a request that is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransferKind {
+    /// The source of a put is free.
+    Put,
+    /// The last piece of a get is there.
+    Get { has_pieces: bool },
+}
+
+/// An operation that a flush of its peer completes.
+pub struct Unflushed {
+    pub peer: JobRank,
+    pub cookie: Cookie,
+    /// Part of it that is complete then.
+    pub part: Completion,
+}
+
 /// An operation that is complete.
 pub enum Done {
+    /// A put or get, except for the flush that it may need.
+    Transferred(Transfer),
     /// A message, in this buffer.
     Received(Buffer),
     /// A send, whose buffer is free.
@@ -68,6 +94,9 @@ pub struct Operations<H> {
     /// Posted receives.
     receives: Pending<H, Buffer>,
     sends: Pending<H, (JobRank, Buffer)>,
+    transfers: Pending<H, Transfer>,
+    /// Operations that wait for a flush, which the next poll calls.
+    pub unflushed: Vec<Unflushed>,
     /// Buffers in which receives are to be posted.
     vacant: Vec<Buffer>,
     /// Calls of `next` that found nothing.
@@ -85,6 +114,8 @@ impl<H: Handle> Operations<H> {
         Self {
             receives: Pending::new(),
             sends: Pending::new(),
+            transfers: Pending::new(),
+            unflushed: Vec::new(),
             vacant: Vec::new(),
             misses: 0,
         }
@@ -99,6 +130,11 @@ impl<H: Handle> Operations<H> {
     /// A send was started.
     pub fn sending(&mut self, request: Request<H>, to: JobRank, from: Buffer) {
         self.sends.push(request, (to, from));
+    }
+
+    /// A put or get was started.
+    pub fn transferring(&mut self, request: Request<H>, transfer: Transfer) {
+        self.transfers.push(request, transfer);
     }
 
     /// The message in a buffer was delivered.
@@ -130,6 +166,9 @@ impl<H: Handle> Operations<H> {
         if let Some((_, buffer)) = self.sends.oldest(mpi)? {
             return Ok(Some(Done::Sent(buffer)));
         }
+        if let Some(transfer) = self.transfers.oldest(mpi)? {
+            return Ok(Some(Done::Transferred(transfer)));
+        }
         // Open MPI's MPI_Testany does not look again after it has worked; MPI_Test does.
         if let Some(buffer) = self.receives.oldest(mpi)? {
             return Ok(Some(Done::Received(buffer)));
@@ -145,6 +184,9 @@ impl<H: Handle> Operations<H> {
     #[cold]
     fn next_of(&mut self, most: usize, mpi: &Functions<H>) -> Result<Option<Done>, Failure> {
         let mut found = self.sends.any(mpi, most)?.map(|(_, buffer)| Done::Sent(buffer));
+        if found.is_none() {
+            found = self.transfers.any(mpi, most)?.map(Done::Transferred);
+        }
         if found.is_none() {
             found = self.receives.any(mpi, most)?.map(Done::Received);
         }

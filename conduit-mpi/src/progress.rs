@@ -17,6 +17,9 @@ impl<H: Handle> Link<H> {
         if scope == PollScope::All && !self.held.is_empty() {
             delivered += self.deliver_held(upcalls);
         }
+        if self.memory.is_some() {
+            delivered += self.flush(upcalls);
+        }
         let (mut vacant, mut goes_on) = (None, true);
         loop {
             // Another thread that does the same is not waited for.
@@ -43,6 +46,10 @@ impl<H: Handle> Link<H> {
                     };
                 }
                 Ok(Some(Done::Sent(buffer))) => buffer.release(),
+                Ok(Some(Done::Transferred(transfer))) => {
+                    self.transferred(&transfer, upcalls);
+                    delivered += 1;
+                }
                 Ok(None) => break,
                 Err(Failure(why)) => {
                     self.peers.states.fail(&why);

@@ -18,6 +18,18 @@ choice_enum! {
     }
 }
 
+choice_enum! {
+    /// Whether puts and gets are MPI's one-sided calls.
+    pub enum OneSided {
+        /// If a trial at the start shows that they do not need their target.
+        Auto = "auto",
+        /// No.
+        No = "0",
+        /// Yes.
+        Yes = "1",
+    }
+}
+
 settings! {
     "Network: mpi";
 
@@ -31,6 +43,10 @@ settings! {
              libmpi_abi.so.1 and others that exists").names_file().ours();
         MPI_THREAD: Level = choice("GASNET_MPI_THREAD", "SERIALIZED",
             "Thread level with which MPI is initialised. MULTIPLE is for programs whose threads call MPI themselves.");
+        RMA: OneSided = choice("GASNET_MPI_RMA", "auto",
+            "Puts and gets by one-sided calls of MPI. auto: if a trial at the start shows that they are complete, and \
+             visible at their target, without its help. 1: without trial.").ours()
+            => pub one_sided;
         MAX_MEDIUM: usize = size("GASNET_MPI_MAX_MEDIUM", "64K", 512, 1 << 20, "Largest payload of a Medium.").ours()
             => pub max_packet: usize = packet_bytes(max_packet);
         NETWORKDEPTH: Option<u32> = count("GASNET_NETWORKDEPTH", "", 1, 1 << 15,

@@ -6,6 +6,7 @@ use crate::link::{most_buffers, Link, SMALL};
 use crate::operations::Operations;
 use crate::peers::Peers;
 use crate::settings::{self, Level, Settings};
+use crate::trial;
 use crate::wire::HEADER;
 use gasnet_conduit::config::Choice;
 use gasnet_conduit::{config, ConduitError, JobRank, StartInfo};
@@ -42,6 +43,11 @@ fn try_open<H: Handle>(
     // Every process takes part in the exchange, so that one that fails does not keep others.
     let all = BootRecord::new(own.as_ref().ok(), &settings).exchange(info);
     let (own, all) = (own?, all?);
+    let memory = if is_alone {
+        None
+    } else {
+        trial::memory(world, info, (own.comm, &settings))?
+    };
     let places = all.iter().map(|record| Place {
         comm: if is_alone { H::of_number(record.comm) } else { own.comm },
         rank: record.rank as i32,
@@ -60,6 +66,7 @@ fn try_open<H: Handle>(
         pools: [pools(), pools()],
         receives: Pool::of_threads(HEADER + settings.max_packet, usize::MAX, sharing),
         held: PendingQueue::default(),
+        memory,
         by_signal: AtomicBool::new(false),
     }));
     post_receives(link).map_err(|why| format!("no memory for receives: {why}"))?;
@@ -108,10 +115,15 @@ fn report<H: Handle>(link: &Link<H>, info: &StartInfo<'_>, settings: &Settings) 
     let level = link.world.level;
     if config::get().get_or_default(&config::VERBOSEENV) {
         gasnet_conduit::print_line(format_args!(
-            "GASNet: mpi: {} with the thread level {}. Requests in flight to a peer: {}.",
+            "GASNet: mpi: {} with the thread level {}. Requests in flight to a peer: {}. Puts and gets: {}.",
             link.world.name(),
             Level::WORDS[level as usize],
-            settings.credits
+            settings.credits,
+            if link.memory.is_some() {
+                "one-sided calls"
+            } else {
+                "Active Messages"
+            }
         ));
     }
     if (level as usize) < Level::Serialized as usize && !info.single_threaded && !config::is_quiet() {

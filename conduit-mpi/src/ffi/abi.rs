@@ -45,6 +45,10 @@ pub struct Constants<H> {
     /// `MPI_STATUS_IGNORE`, as an address.
     pub status_ignore: usize,
     pub comm_type_shared: c_int,
+    /// The key of `MPI_WIN_MODEL`, and its value `MPI_WIN_UNIFIED`.
+    pub win_model: c_int,
+    pub win_unified: c_int,
+    pub mode_nocheck: c_int,
     pub any_source: c_int,
     /// SINGLE, FUNNELED, SERIALIZED, MULTIPLE: ascending in every ABI.
     pub levels: [c_int; 4],
@@ -60,6 +64,9 @@ pub const MPICH: Constants<c_int> = Constants {
     errors_return: 0x5400_0001,
     status_ignore: 1,
     comm_type_shared: 1,
+    win_model: 0x6600_0009,
+    win_unified: 2,
+    mode_nocheck: 1024,
     any_source: -2,
     levels: [0, 1, 2, 3],
 };
@@ -74,6 +81,9 @@ pub const STANDARD: Constants<usize> = Constants {
     errors_return: 0x143,
     status_ignore: 0,
     comm_type_shared: 221,
+    win_model: 605,
+    win_unified: 321,
+    mode_nocheck: 1024,
     any_source: -1,
     levels: [0, 1024, 2048, 4096],
 };
@@ -92,6 +102,9 @@ pub const OBJECTS: Constants<&CStr> = Constants {
     errors_return: c"ompi_mpi_errors_return",
     status_ignore: 0,
     comm_type_shared: 0,
+    win_model: 11,
+    win_unified: 0,
+    mode_nocheck: 1,
     any_source: -1,
     levels: [0, 1, 2, 3],
 };
@@ -109,6 +122,9 @@ pub fn open_mpi(library: &Library) -> Result<Constants<usize>, String> {
         errors_return: object(OBJECTS.errors_return)?,
         status_ignore: OBJECTS.status_ignore,
         comm_type_shared: OBJECTS.comm_type_shared,
+        win_model: OBJECTS.win_model,
+        win_unified: OBJECTS.win_unified,
+        mode_nocheck: OBJECTS.mode_nocheck,
         any_source: OBJECTS.any_source,
         levels: OBJECTS.levels,
     })

@@ -15,9 +15,12 @@ const HANDLES: [&str; 6] = [
     "MPI_BYTE",
     "MPI_ERRORS_RETURN",
 ];
-const NUMBERS: [&str; 9] = [
+const NUMBERS: [&str; 12] = [
     "(intptr_t)MPI_STATUS_IGNORE",
     "MPI_COMM_TYPE_SHARED",
+    "MPI_WIN_MODEL",
+    "MPI_WIN_UNIFIED",
+    "MPI_MODE_NOCHECK",
     "MPI_ANY_SOURCE",
     "MPI_THREAD_SINGLE",
     "MPI_THREAD_FUNNELED",
@@ -46,6 +49,9 @@ fn numbers<H>(constants: &Constants<H>, handle_bytes: usize) -> Vec<i64> {
     let mut all = vec![
         constants.status_ignore as i64,
         constants.comm_type_shared.into(),
+        constants.win_model.into(),
+        constants.win_unified.into(),
+        constants.mode_nocheck.into(),
         constants.any_source.into(),
     ];
     all.extend(constants.levels.map(i64::from));

@@ -192,6 +192,19 @@ functions! {
     irecv = c"MPI_Irecv" (*mut c_void, c_int, H, c_int, c_int, H, *mut H);
     test = c"MPI_Test" (*mut H, *mut c_int, *mut c_void);
     testany = c"MPI_Testany" (c_int, *mut H, *mut c_int, *mut c_int, *mut c_void);
+    win_create_dynamic = c"MPI_Win_create_dynamic" (H, H, *mut H);
+    win_set_errhandler = c"MPI_Win_set_errhandler" (H, H);
+    win_get_attr = c"MPI_Win_get_attr" (H, c_int, *mut c_void, *mut c_int);
+    win_attach = c"MPI_Win_attach" (H, *mut c_void, isize);
+    win_detach = c"MPI_Win_detach" (H, *const c_void);
+    win_lock_all = c"MPI_Win_lock_all" (c_int, H);
+    win_unlock_all = c"MPI_Win_unlock_all" (H);
+    win_free = c"MPI_Win_free" (*mut H);
+    win_flush = c"MPI_Win_flush" (c_int, H);
+    put = c"MPI_Put" (*const c_void, c_int, H, c_int, isize, c_int, H, H);
+    rput = c"MPI_Rput" (*const c_void, c_int, H, c_int, isize, c_int, H, H, *mut H);
+    get = c"MPI_Get" (*mut c_void, c_int, H, c_int, isize, c_int, H, H);
+    rget = c"MPI_Rget" (*mut c_void, c_int, H, c_int, isize, c_int, H, H, *mut H);
 }
 
 /// The library of this process, by the type of its handles.

@@ -11,11 +11,13 @@ mod exit_handlers;
 mod headers;
 mod library;
 mod message;
+mod window;
 mod world;
 
 pub use abi::Handle;
 pub use library::{Found, Functions};
 pub use message::{Place, Request};
+pub use window::{Remote, Window};
 pub use world::{Joined, Process, World};
 
 use std::ffi::{c_char, c_int, CStr};
