@@ -298,7 +298,59 @@ fn put_and_get(network: &dyn Network, rank: JobRank, exchange: &dyn Fn(&[u8]) ->
         // A rank that waits here answers MPI, too.
         exchange(&[0]);
     }
+    // The last byte of the segment is of the share that the last rank writes.
+    let last = &shared[shared.len() - 1];
+    let to = RemoteMemory {
+        peer: JobRank(0),
+        segment: segments.learn(JobRank(0), &memory, &[]).unwrap(),
+        address: bases[0] + SEGMENT - 1,
+    };
+    reported_puts_are_there(network, (rank, to, last), exchange);
     segments.deregister(own);
+}
+
+/// While rank 0 is outside of MPI, the last rank puts a byte, `last` there. If that is reported
+/// meanwhile, the byte is there.
+fn reported_puts_are_there(
+    network: &dyn Network,
+    (rank, to, last): (JobRank, RemoteMemory, &AtomicU8),
+    exchange: &dyn Fn(&[u8]) -> Vec<u8>,
+) {
+    const VALUE: u8 = 99;
+    const SLEEP: Duration = Duration::from_millis(400);
+    let (mut is_early, mut is_there) = (false, true);
+    exchange(&[0]);
+    if rank.0 == RANKS - 1 {
+        let mut putter = Putter {
+            memory: &[],
+            done: [0; 2],
+            checked: 0,
+        };
+        let (source, start) = ([VALUE], Instant::now());
+        let from = LocalMemory {
+            address: source.as_ptr() as usize,
+            segment: LocalSegment::NONE,
+            device: None,
+        };
+        let put = Put {
+            to,
+            from,
+            bytes: 1,
+            source: SourceUse::Later,
+            cookie: Cookie::new(0),
+        };
+        network.abilities().rma.unwrap().put(&put).unwrap();
+        while putter.done != [1; 2] {
+            network.poll(PollScope::All, &mut putter);
+        }
+        is_early = start.elapsed() < SLEEP / 2;
+    } else if rank.0 == 0 {
+        std::thread::sleep(SLEEP);
+        is_there = last.load(Relaxed) == VALUE;
+    }
+    let all = exchange(&[u8::from(is_early), u8::from(is_there)]);
+    let (is_early, is_there) = (all[all.len() - 2] == 1, all[1] == 1);
+    assert!(!is_early || is_there, "a put was reported before it was there");
 }
 
 /// Sends requests of many sizes to all, and waits for theirs and for all replies.
