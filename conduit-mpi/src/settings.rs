@@ -43,7 +43,7 @@ settings! {
              libmpi_abi.so.1 and others that exists").names_file().ours();
         MPI_THREAD: Level = choice("GASNET_MPI_THREAD", "SERIALIZED",
             "Thread level with which MPI is initialised. MULTIPLE is for programs whose threads call MPI themselves.");
-        RMA: OneSided = choice("GASNET_MPI_RMA", "auto",
+        RMA: OneSided = choice("GASNET_MPI_RMA", "0",
             "Puts and gets by one-sided calls of MPI. auto: if a trial at the start shows that they are complete, and \
              visible at their target, without its help. 1: without trial.").ours()
             => pub one_sided;
