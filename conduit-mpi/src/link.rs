@@ -113,9 +113,8 @@ impl<H: Handle> Link<H> {
         let place = self.peers.place(to);
         // SAFETY: nobody has the buffer until the send is complete, and MPI is the caller's.
         let sent = unsafe { self.world.functions.send(place, buffer.address(), bytes) };
-        let pending = // Most small messages are in MPI's own buffers already.
-        // SAFETY: as above.
-        sent.and_then(|request| unsafe { self.world.functions.test(request) });
+        // SAFETY: as above. Most small messages are in MPI's own buffers already.
+        let pending = sent.and_then(|request| unsafe { self.world.functions.test(request) });
         match pending {
             Ok(Some(request)) => turn.sending(request, to, buffer),
             Ok(None) => buffer.release(),

@@ -116,7 +116,10 @@ mod tests {
                 "{ranks}"
             );
         }
-        assert_eq!([1, 2, 5, 1 << 20].map(|ranks| receives(ranks, 64 << 10)), [16, 16, 64, 256]);
+        assert_eq!(
+            [1, 2, 5, 1 << 20].map(|ranks| receives(ranks, 64 << 10)),
+            [16, 16, 64, 256]
+        );
         assert_eq!(receives(9, 64 << 20), 16);
         assert_eq!(default_credits(None, 1 << 20), 4);
         assert_eq!(default_credits(Some(4), 2), 8);
