@@ -61,7 +61,7 @@ impl Progress {
             return 0;
         }
         let mut delivered = self.poll_rails(operations, scope, upcalls);
-        if self.inbox.is_used() {
+        if self.inbox.has_messages() {
             delivered += self.inbox.poll(&fabric.peers, &self.deferred, scope, upcalls);
         }
         if !self.deferred.is_empty() && scope == PollScope::All {

@@ -11,7 +11,7 @@ use crate::wire;
 use gasnet_conduit::{words, Class, JobRank, PollScope, Upcalls};
 use gasnet_conduit_util::pool::Chunk;
 use gasnet_sys::atomic::Ordering;
-use gasnet_sys::maybe_locked::{MaybeLocked, MaybeLockedGuard, Sharing};
+use gasnet_sys::maybe_locked::{MaybeLocked, Sharing};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// The rings of a process.
@@ -56,12 +56,6 @@ impl Inbox {
         }
     }
 
-    /// Whether there are rings.
-    #[inline]
-    pub fn is_used(&self) -> bool {
-        self.is_used.load(Ordering::Relaxed)
-    }
-
     /// The words of this process.
     pub fn words(&self) -> &[AtomicU64] {
         // SAFETY: as many aligned words, which live as long, and which any value is valid for.
@@ -95,26 +89,20 @@ impl Inbox {
         self.is_used.store(true, Ordering::Relaxed);
     }
 
-    /// Delivers messages from the rings.
+    /// Whether there seem to be messages in the rings, which no other thread is delivering.
     #[inline]
-    pub fn poll(&self, peers: &Peers, deferred: &Deferred, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        // A thread that does the same is not waited for.
-        match self.rings.try_lock() {
-            Some(rings) if rings.all.iter().any(Ring::has_next) => self.deliver(rings, peers, deferred, scope, upcalls),
-            _ => 0,
-        }
+    pub fn has_messages(&self) -> bool {
+        let rings = || self.rings.try_lock();
+        self.is_used.load(Ordering::Relaxed) && rings().is_some_and(|rings| rings.all.iter().any(Ring::has_next))
     }
 
-    /// Delivers messages that are there. They are copied first, which frees their slots.
+    /// Delivers messages from the rings. They are copied first, which frees their slots.
     #[inline(never)]
-    fn deliver(
-        &self,
-        mut rings: MaybeLockedGuard<'_, Rings>,
-        peers: &Peers,
-        deferred: &Deferred,
-        scope: PollScope,
-        upcalls: &mut dyn Upcalls,
-    ) -> usize {
+    pub fn poll(&self, peers: &Peers, deferred: &Deferred, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        // A thread that does the same is not waited for.
+        let Some(mut rings) = self.rings.try_lock() else {
+            return 0;
+        };
         let mut slots = rings.spare.pop().unwrap_or_else(new_slots);
         let mut found = Batch::new();
         let Rings { all, first, .. } = &mut *rings;
