@@ -39,7 +39,7 @@ pub fn limits(window: usize) -> Credits {
     Credits::for_bytes(units(window).min(MOST_CREDITS))
 }
 
-/// What a message to a peer has taken, until it is sent or not.
+/// Credits that a message to a peer has taken, until it is sent or not.
 pub struct SendReservation {
     peer: JobRank,
     class: Class,

@@ -18,7 +18,7 @@ pub struct Account<'a> {
     pub credits: &'a PeerCredits,
 }
 
-/// What a message to a peer has taken, until it is sent or not.
+/// Credits that a message to a peer has taken, until it is sent or not.
 #[derive(Debug)]
 pub struct Reservation {
     cost: u32,
