@@ -6,6 +6,7 @@ use std::ffi::c_int;
 use crate::abi::NO_OP;
 use crate::event::{Event, Op, OpKind};
 use crate::flags::{Flags, EC_LC};
+use crate::rma::plain::Plain;
 use crate::rma::{self, Access, Manner, Started};
 use crate::rules::{self, not_in_handler, Lc, LcOpt, LC_GROUP, LC_NOW, RMA_FLAGS};
 use crate::runtime;
@@ -19,91 +20,113 @@ use crate::types::{EpIndex, Location, Rank};
 use crate::wait;
 use gasnet_conduit::Busy;
 
-/// An access whose local side is the client's memory, which is on the device of the local
-/// endpoint's segment or on the host.
-#[inline(always)]
-fn access(
+/// Flags that change nothing where the local side is host memory, and the remote one a segment.
+const PROMISES: Flags = Flags::PEER_NEVER_SELF
+    .with(Flags::PEER_NEVER_NBRHD)
+    .with(Flags::SELF_SEG_BOUND)
+    .with(Flags::PEER_SEG_BOUND);
+
+/// Direction of a call.
+#[derive(Clone, Copy)]
+enum Way {
+    /// With what local completion is for.
+    Put(OpKind),
+    Get,
+}
+
+/// A put or a get. What is rare gets a copy: so that of the usual way stays in registers.
+#[derive(Clone, Copy)]
+struct Call {
     tm: TeamHandle,
     rank: Rank,
     remote: *const u8,
     local: *mut u8,
     bytes: usize,
     flags: Flags,
-    function: &str,
-) -> Access {
-    let (ep, access) = host_access(tm, rank, remote, local, bytes, flags, function);
-    Access {
-        device: runtime::get()
-            .local_mem(disposition::own(ep, flags), access.local, bytes)
-            .kind,
-        ..access
-    }
+    way: Way,
+    /// Whether the local side is a value on the stack: memory of the host, at no offset.
+    is_value: bool,
+    event: EventKind,
+    function: &'static str,
 }
 
-/// An access whose local side is a value on the stack.
-fn value_access(
-    tm: TeamHandle,
-    rank: Rank,
-    remote: *const u8,
-    memory: &mut ValueMemory,
-    bytes: usize,
-    flags: Flags,
-    function: &str,
-) -> Access {
-    let local = memory.0.as_mut_ptr();
-    host_access(
-        tm,
-        rank,
-        remote,
-        local,
-        bytes,
-        flags.without(Flags::SELF_SEG_OFFSET),
-        function,
-    )
-    .1
-}
-
-/// The local endpoint, and an access whose local side is host memory.
-#[inline(always)]
-fn host_access(
-    tm: TeamHandle,
-    rank: Rank,
-    remote: *const u8,
-    local: *mut u8,
-    bytes: usize,
-    flags: Flags,
-    function: &str,
-) -> (EpIndex, Access) {
-    not_in_handler(function);
-    let (ep, peer) = team::resolve(tm, rank);
-    let (remote, local) = if has_offsets(flags) {
-        absolute(ep, peer, remote as usize, local, flags)
-    } else {
-        (remote as usize, local)
-    };
-    let peer = remote_location(peer, remote, bytes, flags);
-    if cfg!(feature = "debug-checks") && bytes > 0 {
-        let rt = runtime::get();
-        let address = remote;
-        if rt.segment_of(peer).is_none_or(|s| !s.contains(address, bytes)) {
-            rt.outside_segment(peer, address, bytes);
+impl Call {
+    /// The way of the usual one: without flags, by a primordial endpoint, to the attached segment
+    /// of another's that this thread has reached by the network before. So its local side is host
+    /// memory.
+    #[inline(always)]
+    fn plain(self) -> Option<Plain> {
+        if rules::CHECKED || !PROMISES.has_all(self.flags) || trace::wants(self.event.category()) {
+            return None;
         }
-        if local.is_null() {
-            fatal!("rank {}: {function}: the local address is null", rt.rank);
-        }
-        disposition::check(flags, ep, local as usize, bytes, function);
+        let peer = team::between_primordial(self.tm, self.rank)?;
+        Plain::find(peer, self.remote as usize, self.local, self.bytes)
     }
-    rules::only_flags(function, flags, RMA_FLAGS);
-    rules::never(function, flags, peer);
-    rules::no_overlap(function, peer, remote, local, bytes);
-    let access = Access {
-        peer,
-        remote,
-        local,
-        device: None,
-        bytes,
-    };
-    (ep, access)
+
+    /// Starts a plain one, counted in `op`.
+    #[inline(always)]
+    fn start_plain(self, plain: &Plain, op: &'static Op) {
+        match self.way {
+            Way::Put(kind) => plain.put(op, kind),
+            Way::Get => plain.get(op),
+        }
+    }
+
+    /// Starts any.
+    fn start(self, op: &mut dyn FnMut() -> &'static Op) -> Result<Started, Busy> {
+        let access = self.access();
+        let manner = |kind| Manner {
+            immediate: self.flags.has(Flags::IMMEDIATE),
+            kind,
+            copy: self.flags.has(Flags::LC_COPY_YES),
+        };
+        match self.way {
+            Way::Put(kind) => rma::put(&access, op, manner(kind)),
+            Way::Get => rma::get(&access, op, manner(OpKind::Get)),
+        }
+    }
+
+    fn access(self) -> Access {
+        let Self { bytes, function, .. } = self;
+        not_in_handler(function);
+        let flags = if self.is_value {
+            self.flags.without(Flags::SELF_SEG_OFFSET)
+        } else {
+            self.flags
+        };
+        let (ep, peer) = team::resolve(self.tm, self.rank);
+        let (remote, local) = if has_offsets(flags) {
+            absolute(ep, peer, self.remote as usize, self.local, flags)
+        } else {
+            (self.remote as usize, self.local)
+        };
+        let peer = remote_location(peer, remote, bytes, flags);
+        if rules::CHECKED && bytes > 0 {
+            let rt = runtime::get();
+            if rt.segment_of(peer).is_none_or(|s| !s.contains(remote, bytes)) {
+                rt.outside_segment(peer, remote, bytes);
+            }
+            if local.is_null() {
+                fatal!("rank {}: {function}: the local address is null", rt.rank);
+            }
+            disposition::check(flags, ep, local as usize, bytes, function);
+        }
+        rules::only_flags(function, flags, RMA_FLAGS);
+        rules::never(function, flags, peer);
+        rules::no_overlap(function, peer, remote, local, bytes);
+        let device = if self.is_value {
+            None
+        } else {
+            runtime::get().local_mem(disposition::own(ep, flags), local, bytes).kind
+        };
+        Access {
+            peer,
+            remote,
+            local,
+            device,
+            bytes,
+        }
+    }
 }
 
 /// The remote and the local address, from offsets.
@@ -113,15 +136,6 @@ fn absolute(ep: EpIndex, peer: Location, remote: usize, local: *mut u8, flags: F
         remote.wrapping_add(peer_base(peer, flags)),
         local.wrapping_add(own_base(ep, flags)),
     )
-}
-
-/// How an operation is initiated; `kind` is of interest to puts.
-fn manner(flags: Flags, kind: OpKind) -> Manner {
-    Manner {
-        immediate: flags.has(Flags::IMMEDIATE),
-        kind,
-        copy: flags.has(Flags::LC_COPY_YES),
-    }
 }
 
 /// Kind of a put with a root event, of which the client may query the leaf for local completion
@@ -148,27 +162,26 @@ fn is_no_op(result: &c_int) -> bool {
     *result == NO_OP
 }
 
-/// Runs `call`, and records it if that is wanted, unless it was refused.
-#[inline(always)]
-fn recorded<T>(kind: EventKind, access: &Access, call: impl FnOnce() -> T, refused: impl FnOnce(&T) -> bool) -> T {
+/// Runs `run`, and records the call if that is wanted, unless it was refused.
+fn recorded<T>(call: Call, run: impl FnOnce() -> T, refused: impl FnOnce(&T) -> bool) -> T {
     // Time is never 0.
-    let began = if trace::wants(kind.category()) {
+    let began = if trace::wants(call.event.category()) {
         trace::monotonic_ns()
     } else {
         0
     };
-    let result = call();
+    let result = run();
     if began != 0 && !refused(&result) {
-        record(kind, access, began);
+        record(&call, began);
     }
     result
 }
 
 #[cold]
-#[inline(never)]
-fn record(kind: EventKind, access: &Access, began: u64) {
+fn record(call: &Call, began: u64) {
+    let access = call.access();
     trace::record(
-        &trace::TraceEvent::new(kind, began)
+        &trace::TraceEvent::new(call.event, began)
             .to(access.peer.rank, access.bytes)
             .until_now()
             .with_details(format_args!(
@@ -217,44 +230,66 @@ pub(super) fn with_root(start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> R
 
 /// Runs `start` with the thread's Op for blocking operations, and waits until it is over. One that
 /// is made while another waits counts in the same Op, and both wait for both.
-#[inline(always)]
 pub(super) fn blocking(start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Result<Started, Busy>) -> c_int {
     let op = thread::current().blocking;
     match start(&mut || op) {
         Err(Busy) => NO_OP,
         Ok(Started::Complete) => 0,
-        Ok(Started::UnderWay) => {
-            wait::until_complete(Reason::Event(op.event()), || op.is_over());
-            0
-        }
+        Ok(Started::UnderWay) => wait_for(op),
     }
 }
 
-/// Runs `start`, and waits until the operation is complete.
 #[inline(always)]
-fn until_done(
-    kind: EventKind,
-    access: &Access,
-    start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Result<Started, Busy>,
-) -> c_int {
-    recorded(kind, access, || blocking(start), is_no_op)
+fn wait_for(op: &'static Op) -> c_int {
+    wait::until_complete(Reason::Event(op.event()), || op.is_over());
+    0
 }
 
-/// Runs `start` with a root event.
+/// Starts a call, and waits until it is complete. Returns 0, or 1 if nothing was sent.
 #[inline(always)]
-fn nb(
-    kind: EventKind,
-    access: &Access,
-    start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Result<Started, Busy>,
-) -> Event {
-    recorded(kind, access, || with_root(start), |event| *event == Event::NO_OP)
+fn until_done(call: Call) -> c_int {
+    let Some(plain) = call.plain() else {
+        return any_until_done(call);
+    };
+    let op = thread::current().blocking;
+    call.start_plain(&plain, op);
+    wait_for(op)
 }
 
-/// Runs `start` in the implicit set.
+#[inline(never)]
+fn any_until_done(call: Call) -> c_int {
+    recorded(call, || blocking(|op| call.start(op)), is_no_op)
+}
+
+/// Starts a call with a root event; `GEX_EVENT_NO_OP` if nothing was sent.
 #[inline(always)]
-fn nbi(kind: EventKind, access: &Access, start: impl FnOnce(fn() -> &'static Op) -> Result<Started, Busy>) -> c_int {
-    let op = || thread::current().implicit();
-    c_int::from(recorded(kind, access, || start(op), Result::is_err).is_err())
+fn nb(call: Call) -> Event {
+    let Some(plain) = call.plain() else { return any_nb(call) };
+    let thread = thread::current();
+    let op = thread.free.borrow_mut().take();
+    call.start_plain(&plain, op);
+    root(thread, Some(op))
+}
+
+#[inline(never)]
+fn any_nb(call: Call) -> Event {
+    recorded(call, || with_root(|op| call.start(op)), |event| *event == Event::NO_OP)
+}
+
+/// Starts a call in the implicit set. Returns 0, or 1 if nothing was sent.
+#[inline(always)]
+fn nbi(call: Call) -> c_int {
+    let Some(plain) = call.plain() else {
+        return any_nbi(call);
+    };
+    call.start_plain(&plain, thread::current().implicit());
+    0
+}
+
+#[inline(never)]
+fn any_nbi(call: Call) -> c_int {
+    let mut op = || thread::current().implicit();
+    c_int::from(recorded(call, || call.start(&mut op), Result::is_err).is_err())
 }
 
 /// Writes the local-completion event of the put with this `root`, if the client wants one.
@@ -268,6 +303,26 @@ unsafe fn local_event(lc_opt: LcOpt, root: Event) {
     }
 }
 
+/// A put or a get whose local side is the client's memory: on the device of the local endpoint's
+/// segment, or on the host.
+macro_rules! call {
+    ($event:ident $function:ident $way:expr,
+     ($tm:ident, $rank:ident) $remote:expr, $local:expr, $bytes:ident, $flags:ident) => {
+        Call {
+            tm: $tm,
+            rank: $rank,
+            remote: $remote,
+            local: $local,
+            bytes: $bytes,
+            flags: $flags,
+            way: $way,
+            is_value: false,
+            event: EventKind::$event,
+            function: stringify!($function),
+        }
+    };
+}
+
 /// Puts and waits for remote completion. Returns 0, or 1 if IMMEDIATE and nothing was sent.
 #[no_mangle]
 pub extern "C" fn gex_RMA_PutBlocking(
@@ -278,9 +333,8 @@ pub extern "C" fn gex_RMA_PutBlocking(
     bytes: usize,
     flags: Flags,
 ) -> c_int {
-    let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutBlocking");
-    let how = manner(flags, OpKind::Put);
-    until_done(EventKind::Put, &access, |op| rma::put(&access, op, how))
+    let way = Way::Put(OpKind::Put);
+    until_done(call!(Put gex_RMA_PutBlocking way, (tm, rank) dest, src.cast_mut(), bytes, flags))
 }
 
 /// Starts a put with a root event.
@@ -298,18 +352,9 @@ pub unsafe extern "C" fn gex_RMA_PutNB(
     flags: Flags,
 ) -> Event {
     rules::local_completion("gex_RMA_PutNB", lc_opt, Lc::PutNb);
-    let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutNB");
-    // SAFETY: the caller's contract.
-    unsafe { put_nb(EventKind::PutNb, &access, lc_opt, flags) }
-}
-
-/// # Safety
-/// As [`local_event`].
-#[inline(always)]
-unsafe fn put_nb(kind: EventKind, access: &Access, lc_opt: LcOpt, flags: Flags) -> Event {
-    let how = manner(flags, kind_nb(lc_opt));
+    let way = Way::Put(kind_nb(lc_opt));
     // The root first: if it is complete its Op is recycled, and no leaf may name that.
-    let root = nb(kind, access, |op| rma::put(access, op, how));
+    let root = nb(call!(PutNb gex_RMA_PutNB way, (tm, rank) dest, src.cast_mut(), bytes, flags));
     if root != Event::NO_OP {
         // SAFETY: the caller's contract.
         unsafe { local_event(lc_opt, root) };
@@ -329,26 +374,18 @@ pub extern "C" fn gex_RMA_PutNBI(
     flags: Flags,
 ) -> c_int {
     rules::local_completion("gex_RMA_PutNBI", lc_opt, Lc::PutNbi);
-    let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutNBI");
-    put_nbi(EventKind::PutNbi, &access, lc_opt, flags)
-}
-
-#[inline(always)]
-fn put_nbi(kind: EventKind, access: &Access, lc_opt: LcOpt, flags: Flags) -> c_int {
-    let how = manner(flags, kind_nbi(lc_opt));
-    nbi(kind, access, |op| rma::put(access, op, how))
+    let way = Way::Put(kind_nbi(lc_opt));
+    nbi(call!(PutNbi gex_RMA_PutNBI way, (tm, rank) dest, src.cast_mut(), bytes, flags))
 }
 
 macro_rules! gets {
-    ($($(#[$doc:meta])* $name:ident $kind:ident $way:ident -> $result:ty;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $event:ident $start:ident -> $result:ty;)*) => {$(
         $(#[$doc])*
         #[no_mangle]
         pub extern "C" fn $name(
             tm: TeamHandle, dest: *mut u8, rank: Rank, src: *const u8, bytes: usize, flags: Flags
         ) -> $result {
-            let access = access(tm, rank, src, dest, bytes, flags, stringify!($name));
-            let how = manner(flags, OpKind::Put);
-            $way(EventKind::$kind, &access, |op| rma::get(&access, op, how))
+            $start(call!($event $name Way::Get, (tm, rank) src, dest, bytes, flags))
         }
     )*};
 }
@@ -395,9 +432,11 @@ pub extern "C" fn gex_RMA_GetBlockingVal(
 ) -> u64 {
     let bytes = value_bytes(bytes, "gex_RMA_GetBlockingVal");
     let mut memory = ValueMemory([0; 8]);
-    let access = value_access(tm, rank, src, &mut memory, bytes, flags, "gex_RMA_GetBlockingVal");
-    let how = manner(flags.without(Flags::IMMEDIATE), OpKind::Put);
-    until_done(EventKind::GetVal, &access, |op| rma::get(&access, op, how));
+    let (local, flags) = (memory.0.as_mut_ptr(), flags.without(Flags::IMMEDIATE));
+    until_done(Call {
+        is_value: true,
+        ..call!(GetVal gex_RMA_GetBlockingVal Way::Get, (tm, rank) src, local, bytes, flags)
+    });
     let raw = u64::from_ne_bytes(memory.0);
     if cfg!(target_endian = "big") {
         raw >> (64 - 8 * bytes)
@@ -407,32 +446,29 @@ pub extern "C" fn gex_RMA_GetBlockingVal(
 }
 
 macro_rules! value_puts {
-    ($($(#[$doc:meta])* $name:ident -> $result:ty = |$access:ident, $flags:ident| $start:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $event:ident $kind:expr, $start:ident -> $result:ty;)*) => {$(
         $(#[$doc])*
         #[no_mangle]
         pub extern "C" fn $name(
-            tm: TeamHandle, rank: Rank, dest: *mut u8, value: u64, bytes: usize, $flags: Flags
+            tm: TeamHandle, rank: Rank, dest: *mut u8, value: u64, bytes: usize, flags: Flags
         ) -> $result {
             let bytes = value_bytes(bytes, stringify!($name));
             let mut memory = ValueMemory(value_memory(value, bytes));
-            let $access = value_access(tm, rank, dest, &mut memory, bytes, $flags, stringify!($name));
-            $start
+            let local = memory.0.as_mut_ptr();
+            $start(Call {
+                is_value: true,
+                ..call!($event $name Way::Put($kind), (tm, rank) dest, local, bytes, flags)
+            })
         }
     )*};
 }
 
 value_puts! {
     /// Puts a value of 1 to 8 bytes and waits. Returns 0, or 1 if IMMEDIATE and nothing was sent.
-    gex_RMA_PutBlockingVal -> c_int = |access, flags| {
-        let how = manner(flags, OpKind::Put);
-        until_done(EventKind::PutVal, &access, |op| rma::put(&access, op, how))
-    };
+    gex_RMA_PutBlockingVal PutVal OpKind::Put, until_done -> c_int;
     /// Starts a put of a value in the implicit set. Returns 0, or 1 if IMMEDIATE and nothing was
     /// sent.
-    gex_RMA_PutNBIVal -> c_int = |access, flags| put_nbi(EventKind::PutNbiVal, &access, LC_NOW, flags);
+    gex_RMA_PutNBIVal PutNbiVal kind_nbi(LC_NOW), nbi -> c_int;
     /// Starts a put of a value with a root event.
-    gex_RMA_PutNBVal -> Event = |access, flags| {
-        // SAFETY: LC_NOW is a constant, not an event to write.
-        unsafe { put_nb(EventKind::PutNbVal, &access, LC_NOW, flags) }
-    };
+    gex_RMA_PutNBVal PutNbVal kind_nb(LC_NOW), nb -> Event;
 }

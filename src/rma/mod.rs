@@ -2,11 +2,13 @@
 //!
 //! Memory that is mapped here, on a device of this process, or accessible through the kernel is
 //! copied; the operation is complete at return. Other memory is reached by the conduit's own put
-//! and get ([`native`]) or by packets ([`packets`]); [`Reach`] selects the method. An operation
-//! over packets is a transfer ([`transfer`]), the only state of the initiator that travels.
+//! and get ([`native`]) or by packets ([`packets`]). [`Reach`] selects the method, but for the
+//! usual access over a network ([`plain`]). An operation over packets is a transfer ([`transfer`]),
+//! the only state of the initiator that travels.
 
 pub mod native;
 pub mod packets;
+pub mod plain;
 pub mod transfer;
 
 use crate::event::{Op, OpKind};
@@ -14,7 +16,7 @@ use crate::mk::{self, MemRef};
 use crate::runtime::{self, Runtime};
 use crate::segment::reach::Reach;
 use crate::types::Location;
-use gasnet_conduit::{Busy, RemoteSegment};
+use gasnet_conduit::Busy;
 use native::Native;
 
 /// A put or a get.
@@ -73,17 +75,6 @@ impl Access {
         }
     }
 
-    /// The way over the network between memory of the host and an attached segment elsewhere, which
-    /// most operations that get here take.
-    #[inline(always)]
-    fn far<'a>(&self, rt: &'a Runtime) -> Option<(Native<'a>, RemoteSegment)> {
-        if self.device.is_some() {
-            return None;
-        }
-        let (rma, segment) = rt.reach_far(self.peer, self.remote, self.bytes)?;
-        Some((Native { rt, rma }, segment))
-    }
-
     /// The way to the remote side, which the local side can take.
     fn reach<'a>(&self, rt: &'a Runtime) -> Reach<'a> {
         rt.reach_from(self.here(), self.peer, self.remote, self.bytes)
@@ -91,19 +82,10 @@ impl Access {
 }
 
 /// Copies local memory to a peer's. `op`, called only for transfers under way, counts them.
-#[inline(always)]
 pub fn put(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) -> Result<Started, Busy> {
     if access.bytes == 0 {
         return Ok(Started::Complete);
     }
-    if let Some((native, segment)) = access.far(runtime::get()) {
-        return native::put(native, access, segment, op(), manner);
-    }
-    put_otherwise(access, op, manner)
-}
-
-#[inline(never)]
-fn put_otherwise(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) -> Result<Started, Busy> {
     let rt = runtime::get();
     match access.reach(rt) {
         Reach::Here(there) => {
@@ -124,19 +106,10 @@ fn put_otherwise(access: &Access, op: impl FnOnce() -> &'static Op, manner: Mann
 }
 
 /// Copies a peer's memory to local memory.
-#[inline(always)]
 pub fn get(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) -> Result<Started, Busy> {
     if access.bytes == 0 {
         return Ok(Started::Complete);
     }
-    if let Some((native, segment)) = access.far(runtime::get()) {
-        return native::get(native, access, segment, op(), manner);
-    }
-    get_otherwise(access, op, manner)
-}
-
-#[inline(never)]
-fn get_otherwise(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) -> Result<Started, Busy> {
     let rt = runtime::get();
     match access.reach(rt) {
         Reach::Here(there) => {
@@ -151,7 +124,7 @@ fn get_otherwise(access: &Access, op: impl FnOnce() -> &'static Op, manner: Mann
                 packets::get(rest, op(), manner, has_begun)
             })
         }
-        Reach::Network(rma, segment) => native::get(Native { rt, rma }, access, segment, op(), manner),
+        Reach::Network(rma, segment) => native::get(Native { rt, rma }, access, segment, op(), manner.immediate),
         Reach::Messages => packets::get(access, op(), manner, false),
     }
 }

@@ -172,12 +172,13 @@ fn put_any(
 }
 
 /// See [`super::get`].
+#[inline(always)]
 pub fn get(
     via: Native<'_>,
     access: &Access,
     segment: RemoteSegment,
     op: &'static Op,
-    manner: Manner,
+    immediate: bool,
 ) -> Result<Started, Busy> {
     let Native { rt, rma } = via;
     let (peer, to) = (access.peer.rank, access.here());
@@ -188,6 +189,6 @@ pub fn get(
         bytes: access.bytes,
         cookie,
     };
-    inject(peer, cookie, manner.immediate, || rma.get(&get))?;
+    inject(peer, cookie, immediate, || rma.get(&get))?;
     Ok(Started::UnderWay)
 }

@@ -383,6 +383,18 @@ pub fn open(handle: TeamHandle, rank: Rank) -> Option<Location> {
     }
 }
 
+/// The process of a member of a team, if its endpoint and the caller's are primordial. None, too,
+/// if there is no such member, and for TM-pairs.
+#[inline(always)]
+pub fn between_primordial(handle: TeamHandle, rank: Rank) -> Option<JobRank> {
+    if handle.0 & TAG_MASK != TAG_TEAM {
+        return None;
+    }
+    let Named::Team(team) = decode(handle) else { return None };
+    let Location { rank: process, ep } = team.members.locate(rank).filter(|_| rank.0 < team.size)?;
+    (team.ep == 0 && ep == 0).then_some(process)
+}
+
 /// Ends the job for a call that names a rank which does not exist. The usual reason is a program
 /// that was started without its launcher.
 #[cold]
