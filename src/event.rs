@@ -295,30 +295,30 @@ impl Op {
     /// Whether nothing of the categories in `mask` (bits as in [`Category`]) is outstanding.
     #[inline]
     pub fn is_done(&self, mask: usize) -> bool {
-        let masks = &MASKS[mask & ALL];
-        let left = self
-            .pending
-            .iter()
-            .zip(masks)
-            .fold(0, |left, (word, mask)| left | word.load(Ordering::Acquire) & mask);
-        left == 0
+        let ([a, b, c, d], [of_a, of_b, of_c, of_d]) = (self.words(Ordering::Acquire), MASKS[mask & ALL]);
+        (a & of_a) | (b & of_b) | (c & of_c) | (d & of_d) == 0
     }
 
     /// Whether nothing is outstanding: what all events that name this wait for.
     #[inline]
     pub fn is_over(&self) -> bool {
-        self.pending
-            .iter()
-            .fold(0, |left, word| left | word.load(Ordering::Acquire))
-            == 0
+        let [a, b, c, d] = self.words(Ordering::Acquire);
+        a | b | c | d == 0
+    }
+
+    /// What is outstanding. One by one: compilers do not unroll a loop of atomics.
+    #[inline(always)]
+    fn words(&self, order: Ordering) -> [u64; WORDS] {
+        let [a, b, c, d] = &self.pending;
+        [a.load(order), b.load(order), c.load(order), d.load(order)]
     }
 
     /// Whether puts, gets or atomics are outstanding, and no collective, whose parts are messages.
     #[inline]
     pub fn has_accesses(&self) -> bool {
-        const COLL: usize = Category::Coll.lane().word;
-        let left = |words: &[AtomicU64]| words.iter().fold(0, |left, word| left | word.load(Ordering::Relaxed));
-        left(&self.pending[..COLL]) != 0 && left(&self.pending[COLL..]) == 0
+        const { assert!(Category::Coll.lane().word == WORDS - 1) };
+        let [puts, gets, atomics, collectives] = self.words(Ordering::Relaxed);
+        puts | gets | atomics != 0 && collectives == 0
     }
 
     /// Records the team of this collective, for [`is_open`]. Debug flavour.

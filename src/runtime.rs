@@ -100,15 +100,18 @@ pub fn try_get() -> Option<&'static Runtime> {
 }
 
 /// The runtime. Fatal before initialisation.
-#[inline]
+#[inline(always)]
 pub fn get() -> &'static Runtime {
-    match try_get() {
-        Some(rt) => rt,
-        None if STARTED.load(Ordering::Relaxed) => {
-            fatal!("a GASNet function was called in a process where gex_Client_Init (or gasnet_init) did not succeed")
-        }
-        None => fatal!("a GASNet function was called before gex_Client_Init (or gasnet_init) returned"),
+    try_get().unwrap_or_else(|| none_yet())
+}
+
+#[cold]
+#[inline(never)]
+fn none_yet() -> ! {
+    if STARTED.load(Ordering::Relaxed) {
+        fatal!("a GASNet function was called in a process where gex_Client_Init (or gasnet_init) did not succeed");
     }
+    fatal!("a GASNet function was called before gex_Client_Init (or gasnet_init) returned")
 }
 
 impl Runtime {

@@ -90,15 +90,16 @@ impl Progress {
 
     #[inline]
     fn poll_rails(&self, operations: &Operations, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        let mut poll = |rail| self.poll_rail(operations, rail, scope, upcalls);
-        match &*operations.messages.fabric.rails {
-            [rail] => poll(rail),
-            rails => rails.iter().map(poll).sum(),
+        let rails = &*operations.messages.fabric.rails;
+        if let [rail] = rails {
+            return self.poll_rail(operations, rail, scope, upcalls);
         }
+        let poll = |rail| self.poll_rail(operations, rail, scope, upcalls);
+        rails.iter().map(poll).sum()
     }
 
     /// Polls an HCA. Returns the number of upcalls.
-    #[inline]
+    #[inline(never)]
     fn poll_rail(&self, operations: &Operations, rail: &Rail, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         let messages = &operations.messages;
         let fabric = &messages.fabric;

@@ -481,11 +481,14 @@ fn completes_soon(mut ready: impl FnMut() -> bool) -> bool {
     if waits.get() % WAITS_PER_POLL == 0 || runtime::get().abilities.rma.is_none() {
         return false;
     }
-    let polls = COMPLETION_POLLS[usize::from(MAY_SPIN.load(Ordering::Relaxed))];
-    (0..polls).any(|_| {
+    // A loop, which is compiled into the caller.
+    for _ in 0..COMPLETION_POLLS[usize::from(MAY_SPIN.load(Ordering::Relaxed))] {
         progress::poll_completions();
-        ready()
-    })
+        if ready() {
+            return true;
+        }
+    }
+    false
 }
 
 /// Polls until `ready` returns a value.
