@@ -80,7 +80,8 @@ def test_no_success_without_gasnet_exit(shop, exit_cases, mpi):
 @pytest.mark.parametrize("case", ["wait", "spin"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
 def test_signal_to_the_launcher(shop, exit_cases, mpi, number, case):
-    """The job ends, with a failure."""
+    """The job ends, with a failure. But hydra sometimes takes what it interrupts for a success,
+    whatever the program."""
 
     def send(process):
         process.stdout.readline()
@@ -88,7 +89,7 @@ def test_signal_to_the_launcher(shop, exit_cases, mpi, number, case):
         os.kill(process.pid, number)
 
     status, output, _, left = run(shop, mpi, [exit_cases, case], 3, during=send)
-    assert status, output
+    assert status or (mpi.family, number) == (mpis.HYDRA, signal.SIGINT), output
     assert not ours(left)
 
 
