@@ -78,33 +78,44 @@ run() {
     return "$status"
 }
 
-# These steps wait more than they compute. They run beside the steps after `build`, and their output
-# is shown after them.
+# Two lanes, because steps often wait, or have work for one core. `beside` has the steps before
+# `build`, which need no library, then those that mostly wait. Its output is shown at the end.
 waiting="scripts launch"
-before='' after='' beside=''
+apart='' main='' beside=''
 for step in $steps; do
     case " $* " in "  " | *" $step "*) ;; *) continue ;; esac
     case " $waiting " in *" $step "*) beside="$beside $step" && continue ;; esac
-    case " ${steps%% build *} build " in *" $step "*) before="$before $step" ;; *) after="$after $step" ;; esac
-done
-for step in $before; do
-    # Without a library nothing else can be checked.
-    run "$step" "$log" || { [ "$step" != build ] || { after='' beside='' && break; }; }
+    case " ${steps%% build *} " in *" $step "*) apart="$apart $step" ;; *) main="$main $step" ;; esac
 done
 : >"$log.beside"
-if [ -n "$after" ] && [ -n "$beside" ]; then
-    for step in $beside; do run "$step" "$log.beside" || :; done >"$BUILD/check.beside" 2>&1 &
+built=$BUILD/check.built
+rm -f "$built"
+beside_main() {
+    for step in $apart; do run "$step" "$log.beside" || :; done
+    # Without a library nothing else can be checked.
+    while [ ! -e "$built" ]; do sleep 1; done
+    [ "$(cat "$built")" = 0 ] || beside=''
+    for step in $beside; do run "$step" "$log.beside" || :; done
+}
+case " $main " in *" build "*) ;; *) echo 0 >"$built" ;; esac
+if [ -n "$main" ] && [ -n "$apart$beside" ]; then
+    beside_main >"$BUILD/check.beside" 2>&1 &
     lane=$!
 fi
-for step in $after; do run "$step" "$log" || :; done
+for step in $main; do
+    status=0
+    run "$step" "$log" || status=$?
+    [ "$step" != build ] || echo "$status" >"$built"
+    [ "$step" != build ] || [ "$status" -eq 0 ] || break
+done
 if [ -n "$lane" ]; then
     wait "$lane"
     cat "$BUILD/check.beside"
 else
-    for step in $beside; do run "$step" "$log.beside" || :; done
+    beside_main
 fi
 cat "$log.beside" >>"$log"
-rm -f "$log.beside" "$BUILD/check.beside"
+rm -f "$log.beside" "$BUILD/check.beside" "$built"
 
 passed=$(grep -c '^PASS ' "$log") || :
 failed=$(grep -c '^FAIL ' "$log") || :
