@@ -5,12 +5,15 @@
 //! 1. It spins, for a few microseconds, while its own yields show that no other thread wants the
 //!    core. Before its first timed yield it spins if the host has a core for every thread that uses
 //!    GASNet, in all ranks.
-//! 2. It yields the core, for some milliseconds.
+//! 2. It yields the core, for some milliseconds. If it has a core, and nothing could wake it, it
+//!    goes on spinning: what it waits for takes microseconds, but a yield may give a whole time
+//!    slice to a computation.
 //! 3. It sleeps until a neighbour sends something or something arrives. Where the network cannot
 //!    wake it, it sleeps for a millisecond at a time if the host has more ranks than cores, and
 //!    otherwise goes on yielding.
 //!
-//! While other processes compute on the cores, it sleeps at once ([`oversubscription`]).
+//! While other processes compute on the cores, it sleeps at once ([`oversubscription`]), if it may
+//! sleep.
 //!
 //! `GASNET_WAITMODE` and `gasnet_set_waitmode` shift the balance. SPIN never sleeps (but its waits
 //! still yield; single polls do not); BLOCK sleeps as soon as a sleep may cost less than yields. A
@@ -327,10 +330,14 @@ impl Waiter {
             WaitMode::SpinBlock | WaitMode::Adaptive => Some(YIELD_PHASE),
         };
         let is_episode = || EPISODES.get().is_some_and(|episodes| episodes.is_on(monotonic_ns));
-        let is_late = |time: PerWaiter| waited >= time.ns() && may_sleep();
-        let should_sleep = yield_phase.is_some_and(|time| is_late(time) || is_episode());
+        let is_due = |time: PerWaiter| waited >= time.ns() || is_episode();
+        let should_sleep = yield_phase.is_some_and(is_due) && may_sleep();
         let timed = match runtime::try_get() {
             Some(rt) if should_sleep => Some(self.sleep(rt, waited)),
+            _ if waited < YIELD_PHASE.ns() && keeps_core() => {
+                let now = monotonic_ns();
+                Some((now, now))
+            }
             _ => yield_core(),
         };
         if let Some((began, ended)) = timed {
@@ -381,12 +388,17 @@ impl Waiter {
     }
 }
 
-/// Whether a wait that is not over after its yield phase sleeps. A network that cannot wake this
-/// process would serve its peers late; then only mode BLOCK sleeps, and a host with more ranks than
-/// cores.
+/// Whether waits may sleep: after their yield phase, or at once in an episode. A network that
+/// cannot wake this process would serve its peers late; then only mode BLOCK sleeps, and a host
+/// with more ranks than cores.
 fn may_sleep() -> bool {
     let wakes = |rt: &Runtime| rt.single_neighbourhood() || rt.abilities.wake.is_some();
     mode() == WaitMode::Block || is_oversubscribed() || runtime::try_get().is_none_or(wakes)
+}
+
+/// Whether a wait neither yields nor sleeps where others yield.
+fn keeps_core() -> bool {
+    MAY_SPIN.load(Ordering::Relaxed) && !may_sleep()
 }
 
 /// Notifies the sleeping threads of this process that a poll found something.
@@ -435,6 +447,9 @@ fn sleep_on(wake: &dyn Wake, limit: Duration) -> Slept {
 /// Iterations that a wait may spin.
 #[inline]
 fn max_spins() -> u32 {
+    if keeps_core() {
+        return SPINS;
+    }
     let unknown = if MAY_SPIN.load(Ordering::Relaxed) { SPINS } else { 0 };
     thread::current().yields.spins().unwrap_or(unknown)
 }
