@@ -1,5 +1,5 @@
 //! The job control block: memory that the node agent and all ranks of a host share. It holds the
-//! phase of the job, a barrier, and slots for exchanges.
+//! phase of the job, a barrier, counters and states of ranks, and slots for exchanges.
 //!
 //! It has a status line and slots for every rank of the job; memory that is never written costs
 //! nothing. With several hosts the agent first reads the slots of its ranks, then writes the result
@@ -11,11 +11,12 @@
 use std::io;
 use std::mem::size_of;
 use std::net::{IpAddr, Ipv6Addr};
-use std::os::fd::RawFd;
+use std::os::fd::{IntoRawFd, RawFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use gasnet_sys::{futex, mem};
+use super::counters::{RankCounters, VERSION};
+use gasnet_sys::{fd, futex, mem};
 
 /// Progress of the job's end. It only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,8 +73,24 @@ pub struct RankStatus {
 #[repr(C, align(64))]
 struct HostWords([AtomicU64; 2]);
 
+/// Tells tools whether they can read the memory.
+#[repr(C, align(64))]
+struct Identity {
+    magic: AtomicU64,
+    version: AtomicU32,
+    ranks: AtomicU32,
+}
+
+const MAGIC: u64 = u64::from_ne_bytes(*b"GEXcntrl");
+
+/// Nanoseconds of the monotonic clock, set by the node agent; alone on its cache line.
+#[repr(C, align(64))]
+struct CoarseClock(AtomicU64);
+
 #[repr(C, align(64))]
 struct Header {
+    identity: Identity,
+    clock: CoarseClock,
     phase: AtomicU32,
     /// Exit code of the job; valid from `Announced` on.
     code: AtomicU32,
@@ -103,25 +120,68 @@ pub struct ControlBlock {
     relayed: bool,
 }
 
-// Layout: header, a status line per rank, then two sets of slots, for even and odd rounds.
+/// Why a tool cannot read a memory object as a control block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    /// It is something else, or cannot be mapped.
+    Other,
+    /// Its job has this version of the structures.
+    Version(u32),
+}
+
+// Layout: header, a status line per rank, counters per rank, then two sets of slots, for even and
+// odd rounds.
 impl ControlBlock {
     /// Allocates the memory, before any fork, for a job of `ranks` of which `here` are on this
-    /// host. If `relayed`, there are other hosts and the node agent releases barriers.
+    /// host. If `relayed`, there are other hosts and the node agent releases barriers. Tools cannot
+    /// find this memory.
     pub fn create(ranks: u32, here: u32, relayed: bool) -> io::Result<Self> {
         mem::map_for_children(Self::bytes(ranks)).map(|base| Self::at(base, ranks, here, relayed))
     }
 
-    /// The same in memory that other processes can map, for ranks that are not forked.
+    /// The same in memory that other processes can map: ranks that are not forked, and tools. A
+    /// descriptor of it stays open, by which tools find it.
     pub fn on(memory: RawFd, ranks: u32, here: u32, relayed: bool) -> io::Result<Self> {
-        mem::map_shared(memory, Self::bytes(ranks), None).map(|base| Self::at(base, ranks, here, relayed))
+        let base = mem::map_shared(memory, Self::bytes(ranks), None)?;
+        let _ = fd::duplicate(memory)?.into_raw_fd();
+        Ok(Self::at(base, ranks, here, relayed))
     }
 
     fn at(base: usize, ranks: u32, here: u32, relayed: bool) -> Self {
-        Self {
+        let block = Self {
             base,
             ranks,
             here,
             relayed,
+        };
+        let identity = &block.header().identity;
+        identity.ranks.store(ranks, Ordering::Relaxed);
+        identity.version.store(VERSION, Ordering::Relaxed);
+        identity.magic.store(MAGIC, Ordering::Release);
+        block
+    }
+
+    /// The control block of another job, in a memory object of `length` bytes, for reading only.
+    pub fn of_another(memory: RawFd, length: usize) -> Result<Self, Unreadable> {
+        if length < Self::slots_offset(0) {
+            return Err(Unreadable::Other);
+        }
+        let base = mem::map_readable(memory, length).map_err(|_| Unreadable::Other)?;
+        let block = Self {
+            base,
+            ranks: 0,
+            here: 0,
+            relayed: false,
+        };
+        let identity = &block.header().identity;
+        if identity.magic.load(Ordering::Acquire) != MAGIC {
+            return Err(Unreadable::Other);
+        }
+        let ranks = identity.ranks.load(Ordering::Relaxed);
+        match identity.version.load(Ordering::Relaxed) {
+            VERSION if length >= Self::slots_offset(ranks) => Ok(Self { ranks, ..block }),
+            VERSION => Err(Unreadable::Other),
+            version => Err(Unreadable::Version(version)),
         }
     }
 
@@ -129,8 +189,17 @@ impl ControlBlock {
         Self::slots_offset(ranks) + 2 * ranks as usize * SLOT_BYTES
     }
 
-    fn slots_offset(ranks: u32) -> usize {
+    fn counters_offset(ranks: u32) -> usize {
         size_of::<Header>() + ranks as usize * size_of::<RankStatus>()
+    }
+
+    fn slots_offset(ranks: u32) -> usize {
+        Self::counters_offset(ranks) + ranks as usize * size_of::<RankCounters>()
+    }
+
+    /// The number of ranks in the job.
+    pub fn ranks(&self) -> u32 {
+        self.ranks
     }
 
     fn header(&self) -> &'static Header {
@@ -144,6 +213,20 @@ impl ControlBlock {
         let lines = (self.base + size_of::<Header>()) as *const RankStatus;
         // SAFETY: `rank` was checked; status lines consist of atomics and are never unmapped.
         unsafe { &*lines.add(rank as usize) }
+    }
+
+    /// The counters and states of a rank.
+    pub fn counters(&self, rank: u32) -> &'static RankCounters {
+        assert!(rank < self.ranks);
+        let all = (self.base + Self::counters_offset(self.ranks)) as *const RankCounters;
+        // SAFETY: `rank` was checked; counters consist of atomics and are never unmapped.
+        unsafe { &*all.add(rank as usize) }
+    }
+
+    /// The time to a second, for states that are too frequent to read a clock: nanoseconds of the
+    /// monotonic clock; 0 while no node agent sets it.
+    pub fn coarse_clock(&self) -> &'static AtomicU64 {
+        &self.header().clock.0
     }
 
     /// The word behind [`ControlBlock::phase`], for a check that costs one load.
@@ -321,6 +404,25 @@ mod tests {
             control.set_address(text.parse().unwrap());
             assert_eq!(control.address(), text.parse().ok());
         }
+    }
+
+    #[test]
+    fn tools_read_only_control_blocks_of_their_version() {
+        use std::path::Path;
+        let bytes = ControlBlock::bytes(2);
+        let memory = mem::anon_memory("gasnet-control-test", Path::new("/tmp"), &mut |_| ()).unwrap();
+        memory.resize(bytes).unwrap();
+        let read = |length| ControlBlock::of_another(memory.fd(), length).map(|control| control.ranks());
+        assert_eq!(read(bytes), Err(Unreadable::Other));
+        // Not `on`, whose descriptor would stay.
+        let control = ControlBlock::at(mem::map_shared(memory.fd(), bytes, None).unwrap(), 2, 2, false);
+        assert_eq!(read(bytes), Ok(2));
+        // Shorter than its number of ranks, and than its header.
+        assert_eq!((read(4096), read(8)), (Err(Unreadable::Other), Err(Unreadable::Other)));
+        control.header().identity.version.store(VERSION + 1, Ordering::Relaxed);
+        assert_eq!(read(bytes), Err(Unreadable::Version(VERSION + 1)));
+        // Or else the test of views could find it.
+        control.header().identity.magic.store(0, Ordering::Relaxed);
     }
 
     #[test]

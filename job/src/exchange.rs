@@ -12,6 +12,7 @@ use super::control_socket::RankMessage;
 use super::job::Job;
 use super::leave::{exiting, Inside};
 use gasnet_sys::fd;
+use gasnet_tools::timer::monotonic_ns;
 
 static IDLE: OnceLock<fn()> = OnceLock::new();
 
@@ -41,6 +42,8 @@ impl Job {
             // the node agent has died, and that ends this process by signal.
             let _ = fd::send(socket.as_raw_fd(), &word.encode().to_ne_bytes());
         }
+        let counters = self.counters();
+        counters.exchanges.store(round + 1, Ordering::Relaxed);
         let mut tries = 0u32;
         while !self.control.barrier_done(ticket) {
             tries += 1;
@@ -51,6 +54,9 @@ impl Job {
             } else if tries < 300 {
                 poll.map_or_else(thread::yield_now, |poll| poll());
             } else {
+                if tries == 300 {
+                    counters.exchange_since.store(monotonic_ns(), Ordering::Relaxed);
+                }
                 let limit = poll.map_or(20, |_| 1);
                 self.control.barrier_sleep(ticket, Duration::from_millis(limit));
                 if exiting() && !self.control.barrier_done(ticket) {
@@ -61,6 +67,7 @@ impl Job {
                 }
             }
         }
+        counters.exchange_since.store(0, Ordering::Relaxed);
     }
 
     /// All-gather: returns the bytes of every rank, in rank order. All ranks pass the same length,

@@ -4,6 +4,7 @@
 use super::control_block::ControlBlock;
 use super::layout::JobLayout;
 use super::tree::message::{AgentMessage, Pairs};
+use super::view::CONTROL_NAME;
 use super::{JobError, StartOptions};
 use gasnet_sys::mem::{self, AnonMemory};
 
@@ -58,9 +59,9 @@ pub(super) fn host_memory(options: &StartOptions) -> Result<AnonMemory, JobError
     anon_memory(options, "gasnet-host")
 }
 
-/// The memory of the job control block, for ranks that are not forked from this process.
+/// The memory of the job control block.
 pub(super) fn control_memory(options: &StartOptions, ranks: u32) -> Result<AnonMemory, JobError> {
-    let memory = anon_memory(options, "gasnet-control")?;
+    let memory = anon_memory(options, CONTROL_NAME)?;
     memory
         .resize(ControlBlock::bytes(ranks))
         .map_err(|e| JobError::io("allocating the job control block", &e))?;

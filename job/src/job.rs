@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use super::control_block::{ControlBlock, RankStatus};
 use super::control_socket::{self, RankMessage};
+use super::counters::RankCounters;
 use super::host::{HostState, RankMemory};
 use super::layout::JobLayout;
 use super::{JobError, Nbrhd, StartOptions};
@@ -80,6 +81,16 @@ impl Job {
         if let Some(socket) = &self.control_socket {
             control_socket::send(socket.as_raw_fd(), self.status(), message);
         }
+    }
+
+    /// The counters and states of this rank.
+    pub fn counters(&self) -> &'static RankCounters {
+        self.control.counters(self.rank)
+    }
+
+    /// See [`ControlBlock::coarse_clock`].
+    pub fn coarse_clock(&self) -> &'static AtomicU64 {
+        self.control.coarse_clock()
     }
 
     /// The rank of this process.

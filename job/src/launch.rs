@@ -1,12 +1,13 @@
 //! How the started process becomes the node agent of its host and forks the ranks there.
 
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use super::agent::output::{self, OutputMode};
 use super::agent::{self, AgentSetup, Child};
 use super::control_block::ControlBlock;
 use super::fresh::{self, Program};
-use super::host::{host_memory, nbrhd_memory, HostState, RankMemory};
+use super::host::{control_memory, host_memory, nbrhd_memory, HostState, RankMemory};
 use super::job::Job;
 use super::layout::JobLayout;
 use super::options::StartMethod;
@@ -45,7 +46,7 @@ pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
     let relayed = !tree.is_alone();
     let program = are_fresh.then(|| Program::of_this(options, layout.size)).transpose()?;
     let control = match &program {
-        None => ControlBlock::create(layout.size, here, relayed)
+        None => control_block(options, layout.size, here, relayed)
             .map_err(|e| JobError::io("mapping the job control block", &e))?,
         Some(program) => program.control_block(layout.size, here, relayed)?,
     };
@@ -62,6 +63,14 @@ pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
         return Ok(Job::new(options, &host_state, 0, memory, None));
     }
     Launch::new(options, host_state, here, tree, program).run()
+}
+
+/// A control block for forked ranks. Where there is no memory object for it, tools cannot find it.
+fn control_block(options: &StartOptions, ranks: u32, here: u32, relayed: bool) -> io::Result<ControlBlock> {
+    match control_memory(options, ranks) {
+        Ok(memory) => ControlBlock::on(memory.fd(), ranks, here, relayed),
+        Err(_) => ControlBlock::create(ranks, here, relayed),
+    }
 }
 
 /// A job on this host alone.

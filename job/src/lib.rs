@@ -18,6 +18,7 @@
 mod agent;
 mod control_block;
 mod control_socket;
+pub mod counters;
 mod custom;
 mod environment;
 mod error;
@@ -46,6 +47,7 @@ pub mod spawner;
 mod stand_in;
 mod start_method;
 mod tree;
+pub mod view;
 
 use std::sync::atomic::Ordering;
 

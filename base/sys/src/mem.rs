@@ -247,6 +247,11 @@ pub fn map_shared(fd: RawFd, bytes: usize, wanted: Option<usize>) -> io::Result<
     map(hint, bytes.max(1), libc::MAP_SHARED | libc::MAP_NORESERVE, fd)
 }
 
+/// Maps the first `bytes` of `fd` readable and shared: what other processes write appears in it.
+pub fn map_readable(fd: RawFd, bytes: usize) -> io::Result<usize> {
+    map_with(ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_SHARED, fd)
+}
+
 /// Makes pages of an own mapping inaccessible.
 pub fn forbid(base: usize, bytes: usize) -> io::Result<()> {
     // SAFETY: later accesses fault, which is what the caller wants; nothing of Rust's lies there.
@@ -275,8 +280,12 @@ pub fn map_private(bytes: usize) -> io::Result<usize> {
 }
 
 fn map(hint: *mut libc::c_void, bytes: usize, flags: i32, fd: RawFd) -> io::Result<usize> {
+    map_with(hint, bytes, libc::PROT_READ | libc::PROT_WRITE, flags, fd)
+}
+
+fn map_with(hint: *mut libc::c_void, bytes: usize, access: i32, flags: i32, fd: RawFd) -> io::Result<usize> {
     // SAFETY: without MAP_FIXED no existing mapping is replaced.
-    let address = unsafe { libc::mmap(hint, bytes, libc::PROT_READ | libc::PROT_WRITE, flags, fd, 0) };
+    let address = unsafe { libc::mmap(hint, bytes, access, flags, fd, 0) };
     if address == libc::MAP_FAILED {
         Err(io::Error::last_os_error())
     } else {

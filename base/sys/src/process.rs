@@ -232,6 +232,13 @@ pub fn is_stopped(pid: Pid) -> bool {
         .is_some_and(|state| matches!(state.as_str(), "T" | "t"))
 }
 
+/// Whether a process, of any parent, has ended.
+pub fn is_gone(pid: Pid) -> bool {
+    stat(pid)
+        .first()
+        .is_none_or(|state| matches!(state.as_str(), "Z" | "X"))
+}
+
 /// The parent of a process; none if the process is not visible.
 pub fn parent_of(pid: Pid) -> Option<Pid> {
     stat(pid).get(1)?.parse().ok()

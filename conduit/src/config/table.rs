@@ -337,6 +337,9 @@ variables! {
             "After this long without progress, report what a rank waits for, and later when it continues. \
              GASNET_BACKTRACE adds a backtrace. 0 for never.")
             .unit("seconds").ours();
+        COUNTERS: bool = flag("GASNET_COUNTERS", true,
+            "Count messages, polls and waits of each rank, for gasnet_info --attach. Off: it shows processes only.")
+            .ours();
     }
     "Segments" {
         MAX_SEGSIZE: SegmentLimit = segment_limit("GASNET_MAX_SEGSIZE", "0.85/H",

@@ -19,6 +19,7 @@ mod signals;
 
 use std::fmt;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::control_block::{ControlBlock, Phase};
@@ -33,8 +34,10 @@ pub use children::Child;
 use children::{State, Windows};
 use deadlines::{Clock, Deadline};
 use exchange::Gather;
+use gasnet_conduit::config;
 use gasnet_sys::process;
 use gasnet_sys::{fd, net};
+use gasnet_tools::timer::monotonic_ns;
 use out_of_memory::OutOfMemory;
 use output::{Output, OutputMode};
 use shutdown::Shutdown;
@@ -46,6 +49,8 @@ const TICK: Duration = Duration::from_millis(10);
 /// Interval of checks whether hosts have called back, and whether ranks without control socket have
 /// announced their exit.
 const IMPATIENT: Duration = Duration::from_millis(200);
+/// Interval of the coarse clock.
+const CLOCK: Duration = Duration::from_secs(1);
 /// Interval of an agent's reports while the job ends, and the limit for its silence then.
 const BEAT: Duration = Duration::from_secs(1);
 const SILENCE: Duration = Duration::from_secs(30);
@@ -101,6 +106,7 @@ pub fn run(setup: AgentSetup<'_>) -> i32 {
     fd::empty_stdin();
     let mut agent = Agent {
         windows: Windows::new(setup.children.len()),
+        counts: !setup.children.is_empty() && config::get().get(&config::COUNTERS),
         out_of_memory: OutOfMemory::watch(setup.children.iter().map(|child| child.pid)),
         setup,
         signals,
@@ -161,6 +167,8 @@ struct Agent<'a> {
     /// The time of all that follows once the job ends.
     clock: Clock,
     out_of_memory: OutOfMemory,
+    /// Whether ranks need the coarse clock.
+    counts: bool,
     leave_at: Option<Instant>,
     /// The last check of ranks for debuggers.
     held_at: Option<Instant>,
@@ -260,6 +268,10 @@ impl Agent<'_> {
 
     /// Sleeps until an event, or for one check interval while the job ends.
     fn wait(&mut self) {
+        if self.counts {
+            let clock = self.setup.control.coarse_clock();
+            clock.store(monotonic_ns(), Ordering::Relaxed);
+        }
         let mut items = vec![fd::readable(self.signals.fd())];
         items.extend(self.setup.children.iter().flat_map(Child::poll_items));
         let daemons = self.setup.daemons.iter().map(|daemon| daemon.process.fd());
@@ -268,7 +280,7 @@ impl Agent<'_> {
         let limit = match self.shutdown.phase {
             Phase::Running if self.setup.tree.listener.is_some() => Some(IMPATIENT),
             Phase::Running if self.alive().any(Child::is_silent) => Some(IMPATIENT),
-            Phase::Running => None,
+            Phase::Running => self.counts.then_some(CLOCK),
             _ => Some(TICK),
         };
         if fd::poll(&mut items, limit).is_err() {
