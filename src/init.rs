@@ -10,6 +10,7 @@ use crate::am::internal::{self, Handler};
 use crate::am::{deliver, gather, long_put, segmented, segmented_medium};
 use crate::barrier::{self, blocks, of_team, rounds, Barrier};
 use crate::client::Client;
+use crate::counters;
 use crate::diagnose::stalled;
 use crate::endpoint::{self, Endpoint};
 use crate::flags::Flags;
@@ -122,8 +123,8 @@ fn choose(config: &Config, choice: ConduitChoice, job: &Job) -> Result<&'static 
     Ok(chosen.conduit)
 }
 
-/// Starts the reports of this rank: messages at its end, the trace, the stall watchdog, and the
-/// check of segments.
+/// Starts the reports of this rank: messages at its end, the trace, the stall watchdog, counters,
+/// and the check of segments.
 fn observe(config: &Config, job: &'static Job, mode: Mode, conduit: &dyn Conduit) -> Result<(), InitError> {
     explain_ends();
     let (which, nbrhd) = (conduit.identity().name, job.nbrhd());
@@ -134,6 +135,10 @@ fn observe(config: &Config, job: &'static Job, mode: Mode, conduit: &dyn Conduit
     )
     .map_err(InitError::Job)?;
     stall::set_limit(config.get(&config::STALL_TIMEOUT));
+    if config.get(&config::COUNTERS) {
+        counters::start(job);
+        thread::count_anew();
+    }
     segment::admit::set_limited(config.get(&config::LIMIT_TO_SEGMENTS));
     Ok(())
 }

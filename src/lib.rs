@@ -18,6 +18,7 @@ pub mod barrier;
 pub mod client;
 pub mod coll;
 pub mod copy;
+pub mod counters;
 pub mod diagnose;
 pub mod endpoint;
 pub mod event;

@@ -150,6 +150,10 @@ fn poll_from(scope: PollScope, network: bool) -> usize {
     if CHECKED {
         gasnet_tools::heap::poll();
     }
+    let recorder = thread::existing().map(|thread| thread.recorder.get());
+    if let Some(recorder) = recorder {
+        recorder.polls();
+    }
     let mut delivery = Delivery::new(rt);
     let mut count = rt.comm.poll(scope, &mut delivery);
     if network {
@@ -160,6 +164,9 @@ fn poll_from(scope: PollScope, network: bool) -> usize {
         count += advance();
     }
     if count > 0 {
+        if let Some(recorder) = recorder {
+            recorder.found();
+        }
         wait::notify_threads();
     }
     count

@@ -19,6 +19,7 @@ use gasnet_tools::process::{print_line, Label};
 
 use crate::event::{Event, Op};
 use gasnet_conduit::{Class, JobRank};
+use gasnet_job::counters::{Wait, WaitWord};
 use gasnet_job::Job;
 use gasnet_sys::atomic::Mutex;
 
@@ -45,6 +46,31 @@ pub enum Reason {
     Collective(&'static str),
     /// A client's condition (`GASNET_BLOCKUNTIL`).
     Condition,
+}
+
+impl Reason {
+    /// The reason as other processes read it. `in_handler`: of a thread that runs a handler.
+    #[inline]
+    pub fn word(&self, in_handler: bool) -> WaitWord {
+        let (reason, peer) = match self {
+            Self::Event(_) => (Wait::Event, None),
+            Self::SomeEvent(_) => (Wait::SomeEvent, None),
+            Self::AllEvents(_) => (Wait::AllEvents, None),
+            Self::Implicit(_) => (Wait::Implicit, None),
+            Self::NamedBarrier => (Wait::NamedBarrier, None),
+            Self::Room(Class::Request, rank) => (Wait::RequestRoom, Some(rank.0)),
+            Self::Room(Class::Reply, rank) => (Wait::ReplyRoom, Some(rank.0)),
+            Self::Conduit(rank) => (Wait::Conduit, Some(rank.0)),
+            Self::Source(rank) => (Wait::Source, Some(rank.0)),
+            Self::Collective(_) => (Wait::Collective, None),
+            Self::Condition => (Wait::Condition, None),
+        };
+        WaitWord {
+            reason,
+            in_handler,
+            peer,
+        }
+    }
 }
 
 /// The timeout in nanoseconds; 0 for none.

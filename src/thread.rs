@@ -14,6 +14,7 @@ use std::sync::OnceLock;
 
 use crate::am::prepared::SrcDesc;
 use crate::am::token::Token;
+use crate::counters::Recorder;
 use crate::event::{FreeList, Op};
 use crate::hsl::HeldLocks;
 use crate::recent::Recent;
@@ -101,6 +102,8 @@ pub struct Thread {
     pub waits: Cell<u32>,
     /// Loopback requests of the client, modulo 2^32.
     pub loopbacks: Cell<u32>,
+    /// Its counters and state, for other processes.
+    pub recorder: Cell<Recorder>,
     /// The present wait, for the stall watchdog.
     pub watch: Watch,
     /// HSLs held, known in the debug flavour.
@@ -197,6 +200,14 @@ pub fn live() -> usize {
     LIVE.load(Ordering::SeqCst)
 }
 
+/// Makes the calling thread, if it has a state, count where new threads do.
+pub fn count_anew() {
+    if let Some(thread) = existing() {
+        thread.recorder.get().release();
+        thread.recorder.set(Recorder::claim());
+    }
+}
+
 /// Threads of the library that have a state now, and so may look at any object of the client.
 pub fn of_library() -> usize {
     OF_LIBRARY.load(Ordering::SeqCst)
@@ -223,6 +234,7 @@ extern "C" fn retire(state: *mut c_void) {
     for hook in RETIRE_HOOKS.get().copied().unwrap_or_default() {
         hook(&thread);
     }
+    thread.recorder.get().release();
     if let Some(stack) = thread.signal_stack.take() {
         stack.remove();
     }
@@ -279,6 +291,7 @@ fn create(of_client: bool) -> &'static Thread {
         polls_along: Cell::new(0),
         waits: Cell::new(0),
         loopbacks: Cell::new(0),
+        recorder: Cell::new(Recorder::claim()),
         watch: Watch::new(),
         locks_held: HeldLocks::none(),
         reducing: Cell::new(false),

@@ -145,13 +145,15 @@ fn send_with_flags(mut message: Message<'_>, mut flags: Flags) -> Result<(), Bus
 fn send_from_host(message: &Message<'_>, flags: Flags) -> Result<(), Busy> {
     let began = trace::clock(trace::TraceCategory::Message);
     if flags.has(Flags::IMMEDIATE) {
-        inject::try_send(message)?;
+        inject::try_send(message).inspect_err(|_| thread::current().recorder.get().refused())?;
+        count(message);
         if began != 0 {
             record(began, *message);
         }
         return Ok(());
     }
     inject::send_inline(message);
+    count(message);
     if began != 0 {
         record(began, *message);
     }
@@ -163,6 +165,12 @@ fn send_from_host(message: &Message<'_>, flags: Flags) -> Result<(), Busy> {
         }
     }
     Ok(())
+}
+
+/// Counts a message that was sent.
+#[inline(always)]
+pub fn count(m: &Message<'_>) {
+    thread::current().recorder.get().sent(m.class, m.category, m.bytes);
 }
 
 /// Records a message whose sending began at `began`.

@@ -199,6 +199,9 @@ impl<'a> Delivery<'a> {
             Context::ReplyHandler
         };
         let began = trace::clock(trace::TraceCategory::Message);
+        let recorder = thread::current().recorder.get();
+        let bytes = m.header.bytes as usize;
+        let outer = recorder.handles(m.class, m.category, bytes, m.header.handler, m.source);
         thread::current().in_handler(context, entry.name, m.header.handler, || {
             let buffer = match m.category {
                 AmCategory::Short => None,
@@ -218,6 +221,7 @@ impl<'a> Delivery<'a> {
                 known.set(outer);
             }
         });
+        recorder.handled(outer);
         if began != 0 {
             ran(began, m, entry);
         }

@@ -240,7 +240,9 @@ pub unsafe fn commit(desc: *const SrcDesc, call: &CommitArgs<'_>) -> Result<(), 
     // SAFETY: the local-completion option of Prepare, still valid by contract.
     unsafe { client::complete_locally(p.lc_opt) };
     let began = trace::clock(trace::TraceCategory::Message);
-    desc.commit(&p, message, call.flags.has(Flags::IMMEDIATE))?;
+    desc.commit(&p, message, call.flags.has(Flags::IMMEDIATE))
+        .inspect_err(|_| thread::current().recorder.get().refused())?;
+    client::count(&message);
     if began != 0 {
         client::record(began, message);
     }

@@ -31,7 +31,7 @@ use crate::event::{Category, Event, Op};
 use crate::progress::{Collectives, ACTIVE};
 use crate::stall::{self, Reason};
 use crate::team::Team;
-use crate::{progress, wait};
+use crate::{progress, thread, wait};
 use gasnet_conduit::PollScope;
 use gasnet_sys::atomic::Mutex;
 
@@ -131,6 +131,7 @@ pub fn start_barrier<W: Future<Output = ()> + Unpin + Send + 'static>(
 
 /// `spins`: others change memory that the collective waits for.
 fn completes_at_once(mut work: Pin<&mut (impl Future<Output = ()> + ?Sized)>, spins: bool) -> bool {
+    thread::current().recorder.get().collective();
     let mut is_done = || poll_work(work.as_mut()).is_some();
     // Members that call together meet within a few cache misses, so a short spin pays. Not while
     // other collectives are active: those would not advance.
@@ -168,6 +169,7 @@ fn enqueue(team: &Team, work: Work, name: &'static str, op: &'static Op) -> Even
 /// Runs a collective to completion, polling.
 pub fn run<T>(work: impl Future<Output = T> + Send) -> T {
     let name = type_name_of_val(&work);
+    thread::current().recorder.get().collective();
     let mut work = Box::pin(work);
     if let Some(value) = poll_work(work.as_mut()) {
         progress::poll_along();

@@ -10,7 +10,7 @@ use crate::mk::Refusal;
 use crate::placement::Offsets;
 use crate::runtime::Runtime;
 use crate::shm::segment::{self, Mapping, TableShape};
-use crate::thread;
+use crate::{counters, thread};
 use gasnet_conduit::config::{self, Per};
 use gasnet_conduit::{Registration, SegmentMemory, Segments};
 use gasnet_sys::{host_memory, mem};
@@ -126,6 +126,7 @@ impl Runtime {
             is_registered,
         );
         self.directory.get_or_init(|| directory);
+        counters::segment(bytes);
         self.endpoint0.segment.store(segment, Ordering::Release);
         self.team0.open_fast_path(self);
         self.job.barrier();

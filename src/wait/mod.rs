@@ -32,13 +32,16 @@ use std::time::Duration;
 
 use gasnet_tools::timer::monotonic_ns;
 
+use crate::counters::Outer;
 use crate::runtime::Runtime;
 use crate::shm::comm::Slept;
 use crate::stall::{self, Reason};
+use crate::thread::Context;
 use crate::{progress, runtime, thread, trace};
 use followers::Followers;
 use gasnet_conduit::config::Config;
 use gasnet_conduit::{PollScope, Wake, WakePromise};
+use gasnet_job::counters::WaitWord;
 use gasnet_job::Inside;
 use gasnet_sys::{fd, process};
 
@@ -196,6 +199,8 @@ pub struct Waiter {
     reason: Reason,
     /// The messages that its polls take: inside an upcall only replies.
     scope: PollScope,
+    /// Once other processes see the wait: what they saw before.
+    outer: Option<Outer>,
 }
 
 impl Waiter {
@@ -207,16 +212,25 @@ impl Waiter {
             now: 0,
             reason,
             scope,
+            outer: None,
         };
+        thread::current().recorder.get().wait_begins(waiter.word());
         waiter.done();
         waiter
+    }
+
+    fn word(&self) -> WaitWord {
+        self.reason.word(thread::current().context() != Context::Client)
     }
 
     /// Ends the wait.
     #[inline(always)]
     pub fn done(&self) {
-        if self.began != 0 || stall::is_watching() {
+        if self.began != 0 || self.outer.is_some() || stall::is_watching() {
             self.note_progress();
+            if let Some(outer) = self.outer {
+                thread::current().recorder.get().waited(outer);
+            }
         }
     }
 
@@ -232,8 +246,25 @@ impl Waiter {
 
     /// Restarts the wait after progress.
     pub fn reset(&mut self) {
+        if self.began != 0 && matches!(self.reason, Reason::Condition) {
+            // Its loop may now end without `step_done`.
+            thread::current().recorder.get().waits_no_more();
+        }
         (self.iterations, self.began, self.now) = (0, 0, 0);
-        self.done();
+        if stall::is_watching() {
+            self.note_progress();
+        }
+    }
+
+    /// Shows a wait that takes long to other processes, until it is done. That for a condition is
+    /// shown until [`step_done`] or the next progress, since each step is a new waiter.
+    fn show(&mut self) {
+        let (recorder, word) = (thread::current().recorder.get(), self.word());
+        if !matches!(self.reason, Reason::Condition) {
+            self.outer = Some(recorder.waits(word, self.began));
+        } else if !recorder.shows(word) {
+            recorder.waits(word, self.began);
+        }
     }
 
     /// A wait for a client's condition, from the state word of its loop, which is 0 initially.
@@ -247,6 +278,7 @@ impl Waiter {
                 now: 0,
                 reason: Reason::Condition,
                 scope: PollScope::All,
+                outer: None,
             }
         };
         if state & TIMED != 0 {
@@ -345,6 +377,9 @@ impl Waiter {
                 self.began = began;
             }
             self.now = ended;
+            if self.outer.is_none() {
+                self.show();
+            }
         }
         thread.known_count.set(FOLLOWERS.count());
     }
@@ -528,6 +563,7 @@ pub fn step(state: &mut u32) {
 
 /// The end of a `GASNET_BLOCKUNTIL` that left the spinning phase.
 pub fn step_done() {
+    thread::current().recorder.get().waits_no_more();
     FOLLOWERS.leave();
 }
 

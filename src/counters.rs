@@ -1,0 +1,252 @@
+//! The counters and states of this rank ([`gasnet_job::counters`]), as its threads write them.
+//!
+//! Each thread has a [`Recorder`], which writes to the job control block; before the job has
+//! started, and with `GASNET_COUNTERS=0`, to memory of this process, so that no path needs a
+//! check.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::OnceLock;
+
+use crate::types::AmCategory;
+use gasnet_conduit::{Class, JobRank};
+use gasnet_job::counters::{add, HandlerWord, Lane, RankCounters, WaitWord, LANES};
+use gasnet_job::Job;
+use gasnet_sys::process;
+
+static PRIVATE: RankCounters = RankCounters::new();
+static NO_CLOCK: AtomicU64 = AtomicU64::new(0);
+static SHARED: OnceLock<(&RankCounters, &AtomicU64)> = OnceLock::new();
+/// A bit for each lane that a thread has to itself; the last one is shared.
+static TAKEN: AtomicU32 = AtomicU32::new(0);
+const SHARED_LANE: usize = LANES - 1;
+
+/// Moves the counters to the control block. Threads that have a recorder need another one.
+pub fn start(job: &'static Job) {
+    let counters = job.counters();
+    let _ = SHARED.set((counters, job.coarse_clock()));
+    counters.is_on.store(1, Ordering::Relaxed);
+}
+
+/// Shows the size of the client's segment.
+pub fn segment(bytes: usize) {
+    if let Some((counters, _)) = SHARED.get() {
+        counters.segment_bytes.store(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// The state of a thread outside a handler, or what it was before a nested one.
+#[derive(Clone, Copy, Debug)]
+pub struct Outer {
+    word: u64,
+    since: u64,
+}
+
+/// Writes to the lane of one thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Recorder {
+    lane: &'static Lane,
+    clock: &'static AtomicU64,
+    number: usize,
+}
+
+impl Recorder {
+    /// For the calling thread: a lane of its own, if one is free.
+    pub fn claim() -> Self {
+        let claim = |taken: u32| {
+            let free = taken.trailing_ones();
+            ((free as usize) < SHARED_LANE).then_some(taken | 1 << free)
+        };
+        let number = TAKEN
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim)
+            .map_or(SHARED_LANE, |taken| taken.trailing_ones() as usize);
+        let (counters, clock) = SHARED.get().copied().unwrap_or((&PRIVATE, &NO_CLOCK));
+        let lane = &counters.lanes[number];
+        lane.thread.store(process::thread() as u64, Ordering::Relaxed);
+        Self { lane, clock, number }
+    }
+
+    /// At the end of the thread.
+    pub fn release(self) {
+        if self.number == SHARED_LANE {
+            return;
+        }
+        for word in [&self.lane.thread, &self.lane.wait, &self.lane.handler] {
+            word.store(0, Ordering::Relaxed);
+        }
+        TAKEN.fetch_and(!(1 << self.number), Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        self.clock.load(Ordering::Relaxed)
+    }
+
+    /// A poll begins.
+    #[inline(always)]
+    pub fn polls(&self) {
+        add(&self.lane.polls, 1);
+        self.lane.polled.store(self.now(), Ordering::Relaxed);
+    }
+
+    /// It has found something.
+    #[inline(always)]
+    pub fn found(&self) {
+        self.lane.found.store(self.now(), Ordering::Relaxed);
+    }
+
+    /// The client has sent a message.
+    #[inline(always)]
+    pub fn sent(&self, class: Class, category: AmCategory, bytes: usize) {
+        add(&self.lane.sent[kind(class, category)], 1);
+        if category != AmCategory::Short {
+            add(&self.lane.sent_bytes, bytes as u64);
+        }
+    }
+
+    /// A message of a client that does not wait was refused.
+    #[cold]
+    pub fn refused(&self) {
+        add(&self.lane.refused, 1);
+    }
+
+    /// A handler of the client begins. Returns what [`Recorder::handled`] needs.
+    #[inline(always)]
+    pub fn handles(&self, class: Class, category: AmCategory, bytes: usize, index: u8, source: JobRank) -> Outer {
+        add(&self.lane.received[kind(class, category)], 1);
+        if category != AmCategory::Short {
+            add(&self.lane.received_bytes, bytes as u64);
+        }
+        let word = HandlerWord {
+            index,
+            is_reply: class == Class::Reply,
+            source: source.0,
+        };
+        replace(&self.lane.handler, &self.lane.handler_since, word.encode(), self.now())
+    }
+
+    /// It has ended.
+    #[inline(always)]
+    pub fn handled(&self, outer: Outer) {
+        self.lane.handler.store(outer.word, Ordering::Relaxed);
+        self.lane.handler_since.store(outer.since, Ordering::Relaxed);
+    }
+
+    /// A wait begins, which may be over soon.
+    #[inline(always)]
+    pub fn wait_begins(&self, word: WaitWord) {
+        add(&self.lane.waits[word.reason as usize], 1);
+    }
+
+    /// A wait takes longer. Returns what [`Recorder::waited`] needs.
+    pub fn waits(&self, word: WaitWord, since: u64) -> Outer {
+        replace(&self.lane.wait, &self.lane.wait_since, word.encode(), since)
+    }
+
+    /// Whether this wait is shown.
+    pub fn shows(&self, word: WaitWord) -> bool {
+        self.lane.wait.load(Ordering::Relaxed) == word.encode()
+    }
+
+    /// It is over.
+    pub fn waited(&self, outer: Outer) {
+        self.lane.wait.store(outer.word, Ordering::Relaxed);
+        self.lane.wait_since.store(outer.since, Ordering::Relaxed);
+    }
+
+    /// A wait that is inside no other is over.
+    pub fn waits_no_more(&self) {
+        self.waited(Outer { word: 0, since: 0 });
+    }
+
+    /// A collective begins.
+    #[inline(always)]
+    pub fn collective(&self) {
+        add(&self.lane.collectives, 1);
+    }
+}
+
+#[inline(always)]
+fn kind(class: Class, category: AmCategory) -> usize {
+    class as usize * 3 + category as usize - 1
+}
+
+/// Puts a state and its time in the place of another one. A reader that comes between the stores
+/// sees the state too old, never too young.
+#[inline(always)]
+fn replace(word: &AtomicU64, since: &AtomicU64, value: u64, now: u64) -> Outer {
+    let outer = Outer {
+        word: word.load(Ordering::Relaxed),
+        since: since.load(Ordering::Relaxed),
+    };
+    word.store(value, Ordering::Relaxed);
+    since.store(now, Ordering::Relaxed);
+    outer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gasnet_job::counters::Wait;
+
+    /// All threads of this process, so other tests may hold lanes, too.
+    #[test]
+    fn threads_have_lanes_of_their_own_while_there_are_some() {
+        let many: Vec<_> = (0..LANES + 2).map(|_| Recorder::claim()).collect();
+        let mut own: Vec<_> = many.iter().map(|r| r.number).filter(|&n| n != SHARED_LANE).collect();
+        own.sort_unstable();
+        let count = own.len();
+        own.dedup();
+        assert!(count == own.len() && count < LANES);
+        assert_eq!(many.last().map(|recorder| recorder.number), Some(SHARED_LANE));
+        let freed = many[0];
+        many.iter().for_each(|recorder| recorder.release());
+        assert!(freed.number == SHARED_LANE || freed.lane.handler.load(Ordering::Relaxed) == 0);
+    }
+
+    #[test]
+    fn nested_states_come_back() {
+        let counters: &RankCounters = Box::leak(Box::new(RankCounters::new()));
+        let recorder = Recorder {
+            lane: &counters.lanes[0],
+            clock: Box::leak(Box::new(AtomicU64::new(5))),
+            number: 0,
+        };
+        let state = || HandlerWord::decode(recorder.lane.handler.load(Ordering::Relaxed)).map(|word| word.index);
+        let outer = recorder.handles(Class::Request, AmCategory::Medium, 30, 200, JobRank(1));
+        recorder.clock.store(9, Ordering::Relaxed);
+        let inner = recorder.handles(Class::Reply, AmCategory::Short, 70, 201, JobRank(1));
+        assert_eq!(state(), Some(201));
+        recorder.handled(inner);
+        assert_eq!(
+            (state(), recorder.lane.handler_since.load(Ordering::Relaxed)),
+            (Some(200), 5)
+        );
+        recorder.handled(outer);
+        assert_eq!(state(), None);
+        let received = recorder
+            .lane
+            .received
+            .each_ref()
+            .map(|count| count.load(Ordering::Relaxed));
+        assert_eq!(received, [0, 1, 0, 1, 0, 0]);
+        assert_eq!(recorder.lane.received_bytes.load(Ordering::Relaxed), 30);
+
+        let wait = WaitWord {
+            reason: Wait::Event,
+            in_handler: false,
+            peer: None,
+        };
+        let outer = recorder.waits(wait, 3);
+        let room = WaitWord {
+            reason: Wait::ReplyRoom,
+            in_handler: true,
+            peer: Some(1),
+        };
+        let inner = recorder.waits(room, 4);
+        assert!(recorder.shows(room) && !recorder.shows(wait));
+        recorder.waited(inner);
+        assert!(recorder.shows(wait));
+        recorder.waited(outer);
+        assert_eq!(recorder.lane.wait.load(Ordering::Relaxed), 0);
+    }
+}
