@@ -2,8 +2,10 @@
 //! limits of this machine.
 //!
 //! It starts no job and changes nothing. Without options it reports everything but the variables
-//! and the providers of networks.
+//! and the providers of networks. With `--attach` it reports a running job instead.
 
+#[path = "gasnet_info/attach.rs"]
+mod attach;
 #[path = "gasnet_info/fabrics.rs"]
 mod fabrics;
 #[path = "gasnet_info/installed.rs"]
@@ -21,6 +23,8 @@ mod network;
 mod processors;
 #[path = "gasnet_info/providers.rs"]
 mod providers;
+#[path = "gasnet_info/waits.rs"]
+mod waits;
 
 use gasnet_conduit::config::report;
 use gasnet_conduit::config::{Config, Origin, Variable, TABLE};
@@ -43,6 +47,9 @@ usage: gasnet_info [option]...
                       advice where they restrict jobs
   -p, --providers     the providers of libfabric, and how the conduit ofi would use each in this \
                       environment; opens and closes their devices
+      --attach PID    what the ranks of a running job on this host do, and who waits for whom; PID is
+                      a rank's, the node agent's or the launcher's, of the same user
+      --watch [S]     with --attach: again every S seconds (2)
       --json          print one JSON object
       --env-markdown  print the variables as the page docs/env.md
   -h, --help          this text
@@ -69,15 +76,26 @@ enum Topic {
 fn main() -> ExitCode {
     let mut topics = Vec::new();
     let mut json = false;
-    for argument in std::env::args().skip(1) {
+    let mut attach = attach::Request::default();
+    let mut arguments = std::env::args().skip(1).peekable();
+    while let Some(argument) = arguments.next() {
         if argument == "--json" {
             json = true;
+        } else if ["--attach", "--watch"].contains(&argument.as_str()) {
+            let value = arguments.next_if(|next| !next.starts_with('-'));
+            if let Err(why) = attach.add(&argument, value.as_deref()) {
+                eprintln!("gasnet_info: {why}");
+                return ExitCode::from(2);
+            }
         } else if let Some(topic) = topic(&argument) {
             topics.push(topic);
         } else {
             eprint!("gasnet_info: unknown option {argument}\n{USAGE}");
             return ExitCode::from(2);
         }
+    }
+    if attach.is_made() {
+        return attach.run(json);
     }
     if topics.is_empty() {
         topics.extend([Topic::Version, Topic::Conduits, Topic::Build, Topic::Limits]);

@@ -1,0 +1,503 @@
+//! Who waits for whom: what each rank of a host does, in words, and the cycles of waits.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use gasnet_job::counters::{HandlerWord, Wait, WaitWord};
+use gasnet_job::view::{Process, RankView, ThreadView};
+
+/// A reading of all ranks.
+pub struct Sample {
+    /// Nanoseconds of the monotonic clock.
+    pub at: u64,
+    /// Ranks in the job.
+    pub size: u32,
+    /// Those of this host.
+    pub ranks: Vec<RankView>,
+}
+
+/// A state of a rank or of one of its threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doing {
+    Ended,
+    Stopped,
+    Frozen,
+    InExit,
+    /// Runs, and does not count.
+    Uncounted,
+    /// Waits for other ranks in the start, or while segments are attached.
+    Exchange,
+    Handles(HandlerWord),
+    Waits(WaitWord),
+    /// Waits inside this handler.
+    WaitsInHandler(HandlerWord, WaitWord),
+    /// Polls, and receives messages or completions.
+    Receives,
+    /// Polls in vain.
+    Polls,
+    /// Does not poll.
+    Computes,
+}
+
+/// A state with its subject.
+#[derive(Clone, Copy, Debug)]
+pub struct State {
+    /// An index in the ranks of the sample.
+    pub rank: usize,
+    /// The thread, if the rank has several.
+    pub thread: Option<u64>,
+    pub doing: Doing,
+    /// Nanoseconds for which it lasts, if they are known.
+    pub age: Option<u64>,
+}
+
+/// Polls that found something this recently count as success: twice the step of the coarse clock.
+const RECENTLY: u64 = 2_000_000_000;
+
+impl Sample {
+    fn age(&self, since: u64) -> Option<u64> {
+        (since != 0).then(|| self.at.saturating_sub(since))
+    }
+
+    /// What each rank does: one state, or one for each thread that waits or runs a handler.
+    /// `earlier` is an earlier reading, which shows who polls.
+    pub fn states(&self, earlier: &Self) -> Vec<State> {
+        let mut all = Vec::new();
+        for (rank, view) in self.ranks.iter().enumerate() {
+            let state = |doing, age| State {
+                rank,
+                thread: None,
+                doing,
+                age,
+            };
+            let live = || view.threads.iter().filter(|thread| thread.thread != 0);
+            let busy: Vec<State> = live()
+                .filter_map(|thread| {
+                    let (doing, since) = of_thread(thread)?;
+                    Some(State {
+                        thread: (live().count() > 1).then_some(thread.thread),
+                        ..state(doing, self.age(since))
+                    })
+                })
+                .collect();
+            match view.process {
+                Process::Ended => all.push(state(Doing::Ended, None)),
+                Process::Stopped => all.push(state(Doing::Stopped, None)),
+                Process::Frozen => all.push(state(Doing::Frozen, None)),
+                Process::Runs if view.in_exit => all.push(state(Doing::InExit, None)),
+                Process::Runs if !view.counts => all.push(state(Doing::Uncounted, None)),
+                Process::Runs if view.exchange_since != 0 => {
+                    all.push(state(Doing::Exchange, self.age(view.exchange_since)));
+                }
+                Process::Runs if busy.is_empty() => {
+                    let (doing, since) = of_idle(view, earlier, self.at);
+                    all.push(state(doing, self.age(since)));
+                }
+                Process::Runs => all.extend(busy),
+            }
+        }
+        all
+    }
+
+    /// The ranks of this host for which a state waits.
+    fn waited_for(&self, state: &State) -> Vec<u32> {
+        let me = &self.ranks[state.rank];
+        let those = |is_late: &dyn Fn(&RankView) -> bool| {
+            let late = self
+                .ranks
+                .iter()
+                .filter(|other| other.rank != me.rank && is_late(other));
+            late.map(|other| other.rank).collect()
+        };
+        match state.doing {
+            Doing::Waits(wait) | Doing::WaitsInHandler(_, wait) => match (wait.reason, wait.peer) {
+                (Wait::NamedBarrier, _) => those(&|other| (other.barrier.wrapping_sub(me.barrier) as i32) < 0),
+                (_, peer) => peer.into_iter().collect(),
+            },
+            Doing::Exchange => those(&|other| (other.exchanges.wrapping_sub(me.exchanges) as i32) < 0),
+            Doing::InExit => those(&|other| !other.in_exit && other.process != Process::Ended),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Cycles of waits, each from its lowest rank on.
+    pub fn cycles(&self, states: &[State]) -> Vec<Vec<u32>> {
+        let mut edges: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for state in states {
+            let from = edges.entry(self.ranks[state.rank].rank).or_default();
+            from.extend(self.waited_for(state));
+        }
+        cycles(&edges)
+    }
+
+    /// The states in words, one line for all ranks of which the same is true.
+    pub fn descriptions(&self, states: &[State]) -> Vec<String> {
+        let mut groups: Vec<(String, String, Vec<&State>)> = Vec::new();
+        for state in states {
+            let (before, after) = self.phrase(state);
+            let known = groups.iter_mut().find(|(b, a, those)| {
+                (b, a) == (&before, &after) && state.thread.is_none() && those[0].thread.is_none()
+            });
+            match known {
+                Some((_, _, those)) => those.push(state),
+                None => groups.push((before, after, vec![state])),
+            }
+        }
+        let described = |(before, after, those): (String, String, Vec<&State>)| {
+            let ranks: Vec<u32> = those.iter().map(|state| self.ranks[state.rank].rank).collect();
+            let subject = match those[0].thread {
+                Some(thread) => format!("thread {thread} of {} has", named(&ranks)),
+                None => format!("{} {}", named(&ranks), if ranks.len() == 1 { "has" } else { "have" }),
+            };
+            let age = lasting(&those);
+            let for_age = age.as_ref().map_or(String::new(), |age| format!(" for {age}"));
+            let age = age.map_or(String::new(), |age| format!(" {age}"));
+            format!(
+                "{subject} {}{after}",
+                before.replace("{for}", &for_age).replace("{}", &age)
+            )
+        };
+        groups.into_iter().map(described).collect()
+    }
+
+    /// What follows "has": up to the age (`{}`, or `{for}` with this word before it), and after it.
+    fn phrase(&self, state: &State) -> (String, String) {
+        let waited_for = self.waited_for(state);
+        let message = |handler: HandlerWord| {
+            let class = if handler.is_reply { "reply" } else { "request" };
+            format!(", a {class} of rank {}", handler.source)
+        };
+        let (before, after) = match state.doing {
+            Doing::Ended => ("ended", String::new()),
+            Doing::Stopped => ("been stopped by a signal or a debugger", String::new()),
+            Doing::Frozen => ("been frozen for a debugger", String::new()),
+            Doing::Uncounted => ("no counters (GASNET_COUNTERS=0)", String::new()),
+            Doing::InExit => ("called exit", late(&waited_for, "called it")),
+            Doing::Exchange => (
+                "waited{}",
+                format!(
+                    " in the start of the job or the attachment of segments{}",
+                    late(&waited_for, "come as far")
+                ),
+            ),
+            Doing::Receives => ("polled, with success", String::new()),
+            Doing::Polls => ("polled in vain{for}", String::new()),
+            Doing::Computes => ("not polled{for}", String::new()),
+            Doing::Waits(wait) => ("waited{}", self.object(state, wait, &waited_for)),
+            Doing::WaitsInHandler(handler, wait) => {
+                let (object, of) = (self.object(state, wait, &waited_for), message(handler));
+                return (
+                    "waited{}".into(),
+                    format!("{object}, inside handler {}{of}", handler.index),
+                );
+            }
+            Doing::Handles(handler) => return (format!("run handler {}{{for}}", handler.index), message(handler)),
+        };
+        (before.into(), after)
+    }
+
+    /// The object of a wait.
+    fn object(&self, state: &State, wait: WaitWord, waited_for: &[u32]) -> String {
+        let peer = match wait.peer {
+            Some(peer) if self.ranks.iter().any(|rank| rank.rank == peer) => format!("rank {peer}"),
+            Some(peer) => format!("rank {peer} of another host"),
+            None => "a rank".into(),
+        };
+        let collective = || self.behind(state);
+        match wait.reason {
+            Wait::Event => format!(" for an event{}", collective()),
+            Wait::SomeEvent => format!(" for one of several events{}", collective()),
+            Wait::AllEvents => format!(" for all of several events{}", collective()),
+            Wait::Implicit => " for its implicit operations".into(),
+            Wait::NamedBarrier => format!(" in gasnet_barrier_wait{}", late(waited_for, "entered the barrier")),
+            Wait::RequestRoom => format!(" for room to send a request to {peer}"),
+            Wait::ReplyRoom => format!(" for room to send a reply to {peer}"),
+            Wait::Conduit => format!(" for room in the conduit, for a transfer with {peer}"),
+            Wait::Source => format!(" for the local completion of a put to {peer}"),
+            Wait::Collective => format!(" in a blocking collective{}", collective()),
+            Wait::Condition => " for a condition of the program (GASNET_BLOCKUNTIL)".into(),
+        }
+    }
+
+    /// Ranks that have begun fewer collectives than this one: a hint, since teams differ.
+    fn behind(&self, state: &State) -> String {
+        let begun = |rank: &RankView| rank.threads.iter().map(|thread| thread.collectives).sum::<u64>();
+        let mine = begun(&self.ranks[state.rank]);
+        let behind: Vec<u32> = self.ranks.iter().filter(|r| begun(r) < mine).map(|r| r.rank).collect();
+        if behind.is_empty() {
+            String::new()
+        } else {
+            late(&behind, "begun as many collectives")
+        }
+    }
+}
+
+/// The wait or the handler of a thread, the inner one first.
+fn of_thread(thread: &ThreadView) -> Option<(Doing, u64)> {
+    match (thread.wait, thread.handler) {
+        (Some((wait, since)), Some((handler, _))) if wait.in_handler => {
+            Some((Doing::WaitsInHandler(handler, wait), since))
+        }
+        (_, Some((handler, since))) => Some((Doing::Handles(handler), since)),
+        (Some((wait, since)), None) => Some((Doing::Waits(wait), since)),
+        (None, None) => None,
+    }
+}
+
+/// The state of a rank without waits and handlers, and since when.
+fn of_idle(view: &RankView, earlier: &Sample, now: u64) -> (Doing, u64) {
+    let last = |of: fn(&ThreadView) -> u64| view.threads.iter().map(of).max().unwrap_or(0);
+    let polls = |view: &RankView| view.threads.iter().map(|thread| thread.polls).sum::<u64>();
+    let before = earlier.ranks.iter().find(|before| before.rank == view.rank);
+    let (polled, found) = (last(|thread| thread.polled), last(|thread| thread.found));
+    if before.is_none_or(|before| polls(before) == polls(view)) {
+        (Doing::Computes, polled)
+    } else if now.saturating_sub(found) < RECENTLY {
+        (Doing::Receives, 0)
+    } else {
+        (Doing::Polls, found)
+    }
+}
+
+/// `; rank 3 has not …`.
+fn late(ranks: &[u32], done: &str) -> String {
+    match ranks {
+        [] => "; no rank of this host is late".into(),
+        [_] => format!("; {} has not {done}", named(ranks)),
+        _ => format!("; {} have not {done}", named(ranks)),
+    }
+}
+
+/// `rank 3`, `ranks 1, 3-5`; ascending.
+fn named(ranks: &[u32]) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for &rank in ranks {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == rank => *last = rank,
+            _ => runs.push((rank, rank)),
+        }
+    }
+    let runs = runs.iter().map(|(first, last)| match last - first {
+        0 => first.to_string(),
+        _ => format!("{first}-{last}"),
+    });
+    let list = runs.collect::<Vec<_>>().join(", ");
+    if ranks.len() == 1 {
+        format!("rank {list}")
+    } else {
+        format!("ranks {list}")
+    }
+}
+
+/// `40 s`, `38 s to 40 s`; none if it is not known for all.
+fn lasting(states: &[&State]) -> Option<String> {
+    let ages: Vec<u64> = states.iter().map(|state| state.age).collect::<Option<_>>()?;
+    let (least, most) = (seconds(*ages.iter().min()?), seconds(*ages.iter().max()?));
+    Some(if least == most {
+        most
+    } else {
+        format!("{least} to {most}")
+    })
+}
+
+/// A time in words.
+pub fn seconds(ns: u64) -> String {
+    match ns as f64 / 1e9 {
+        s if s < 9.95 => format!("{s:.1} s"),
+        s if s < 600.0 => format!("{s:.0} s"),
+        s if s < 36_000.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.0} h", s / 3600.0),
+    }
+}
+
+/// For each rank that is the lowest of a cycle, the shortest such cycle.
+fn cycles(edges: &BTreeMap<u32, Vec<u32>>) -> Vec<Vec<u32>> {
+    edges
+        .keys()
+        .filter_map(|&lowest| shortest_cycle(edges, lowest))
+        .collect()
+}
+
+fn shortest_cycle(edges: &BTreeMap<u32, Vec<u32>>, lowest: u32) -> Option<Vec<u32>> {
+    let mut before: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut reached = VecDeque::from([lowest]);
+    while let Some(rank) = reached.pop_front() {
+        for &next in edges.get(&rank).into_iter().flatten() {
+            if next == lowest {
+                let mut path = vec![rank];
+                while let Some(&earlier) = path
+                    .last()
+                    .filter(|&&last| last != lowest)
+                    .and_then(|last| before.get(last))
+                {
+                    path.push(earlier);
+                }
+                path.reverse();
+                return Some(path);
+            }
+            if next > lowest && !before.contains_key(&next) {
+                before.insert(next, rank);
+                reached.push_back(next);
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(edges: &[(u32, &[u32])]) -> Vec<Vec<u32>> {
+        cycles(&edges.iter().map(|(from, to)| (*from, to.to_vec())).collect())
+    }
+
+    #[test]
+    fn cycles_are_found_once() {
+        let none: Vec<Vec<u32>> = Vec::new();
+        assert_eq!(found(&[]), none);
+        assert_eq!(found(&[(0, &[1]), (1, &[2, 3]), (2, &[3])]), none);
+        assert_eq!(found(&[(0, &[1]), (1, &[2]), (2, &[1])]), [vec![1, 2]]);
+        assert_eq!(found(&[(0, &[2]), (1, &[0]), (2, &[1])]), [vec![0, 2, 1]]);
+        assert_eq!(found(&[(4, &[4])]), [vec![4]]);
+        // The shortest one, and one of other ranks.
+        let edges: &[(u32, &[u32])] = &[(0, &[1, 3]), (1, &[2]), (2, &[0]), (3, &[0]), (5, &[6]), (6, &[5, 0])];
+        assert_eq!(found(edges), [vec![0, 3], vec![5, 6]]);
+    }
+
+    fn rank(rank: u32, threads: Vec<ThreadView>) -> RankView {
+        RankView {
+            rank,
+            pid: 100 + rank as i32,
+            process: Process::Runs,
+            counts: true,
+            in_exit: false,
+            barrier: 0,
+            exchanges: 3,
+            exchange_since: 0,
+            segment_bytes: 0,
+            threads,
+        }
+    }
+
+    fn thread(wait: Option<(Wait, bool, Option<u32>)>, handler: Option<HandlerWord>) -> ThreadView {
+        let word = |(reason, in_handler, peer)| WaitWord {
+            reason,
+            in_handler,
+            peer,
+        };
+        ThreadView {
+            thread: 1,
+            wait: wait.map(|wait| (word(wait), 10_000_000_000)),
+            handler: handler.map(|handler| (handler, 20_000_000_000)),
+            polls: 5,
+            polled: 30_000_000_000,
+            ..ThreadView::default()
+        }
+    }
+
+    fn sample(ranks: Vec<RankView>) -> Sample {
+        Sample {
+            at: 50_000_000_000,
+            size: 9,
+            ranks,
+        }
+    }
+
+    fn reported(now: &Sample, earlier: &Sample) -> (Vec<String>, Vec<Vec<u32>>) {
+        let states = now.states(earlier);
+        (now.descriptions(&states), now.cycles(&states))
+    }
+
+    #[test]
+    fn waits_for_room_and_their_handler_are_named() {
+        let request = HandlerWord {
+            index: 131,
+            is_reply: false,
+            source: 2,
+        };
+        let room = |peer| thread(Some((Wait::RequestRoom, false, Some(peer))), None);
+        let now = sample(vec![
+            rank(0, vec![thread(None, Some(request))]),
+            rank(1, vec![room(0)]),
+            rank(2, vec![room(0)]),
+            rank(3, vec![room(8)]),
+            rank(4, vec![thread(Some((Wait::ReplyRoom, true, Some(5))), Some(request))]),
+            rank(5, vec![room(4)]),
+        ]);
+        let (descriptions, cycles) = reported(&now, &now);
+        assert_eq!(
+            descriptions,
+            [
+                "rank 0 has run handler 131 for 30 s, a request of rank 2",
+                "ranks 1-2 have waited 40 s for room to send a request to rank 0",
+                "rank 3 has waited 40 s for room to send a request to rank 8 of another host",
+                "rank 4 has waited 40 s for room to send a reply to rank 5, inside handler 131, a request of rank 2",
+                "rank 5 has waited 40 s for room to send a request to rank 4",
+            ]
+        );
+        assert_eq!(cycles, [vec![4, 5]]);
+    }
+
+    #[test]
+    fn late_ranks_are_named() {
+        let in_barrier = |number| RankView {
+            barrier: 7,
+            ..rank(number, vec![thread(Some((Wait::NamedBarrier, false, None)), None)])
+        };
+        let mut exchanging = rank(6, vec![]);
+        (exchanging.exchanges, exchanging.exchange_since) = (4, 45_000_000_000);
+        let mut polling = rank(3, vec![thread(None, None)]);
+        polling.barrier = 7;
+        let mut ended = in_barrier(5);
+        ended.process = Process::Ended;
+        let mut now = sample(vec![
+            in_barrier(0),
+            in_barrier(1),
+            rank(2, vec![thread(None, None)]),
+            polling,
+            ended,
+        ]);
+        let earlier = sample(now.ranks.clone());
+        now.ranks[3].threads[0].polls += 1;
+        assert_eq!(
+            reported(&now, &earlier).0,
+            [
+                "ranks 0-1 have waited 40 s in gasnet_barrier_wait; rank 2 has not entered the barrier",
+                "rank 2 has not polled for 20 s",
+                "rank 3 has polled in vain",
+                "rank 5 has ended",
+            ]
+        );
+        now.ranks.push(exchanging);
+        let (descriptions, _) = reported(&now, &earlier);
+        assert_eq!(
+            descriptions[4],
+            "rank 6 has waited 5.0 s in the start of the job or the attachment of segments; ranks 0-3, 5 have not \
+             come as far"
+        );
+    }
+
+    #[test]
+    fn threads_are_named_where_there_are_several() {
+        let waiting = |number| ThreadView {
+            thread: number,
+            collectives: number,
+            ..thread(Some((Wait::Event, false, None)), None)
+        };
+        let now = sample(vec![rank(0, vec![waiting(7), waiting(8)]), rank(1, vec![waiting(14)])]);
+        assert_eq!(
+            reported(&now, &now).0,
+            [
+                "thread 7 of rank 0 has waited 40 s for an event; rank 1 has not begun as many collectives",
+                "thread 8 of rank 0 has waited 40 s for an event; rank 1 has not begun as many collectives",
+                "rank 1 has waited 40 s for an event",
+            ]
+        );
+    }
+
+    #[test]
+    fn times_have_a_fitting_unit() {
+        let words = [0.25, 9.94, 9.96, 599.0, 601.0, 36_100.0].map(|s: f64| seconds((s * 1e9) as u64));
+        assert_eq!(words, ["0.2 s", "9.9 s", "10 s", "599 s", "10 min", "10 h"]);
+    }
+}
