@@ -1,0 +1,67 @@
+/* Hangs in the way that its argument names, until it is killed. test_attach.py asks gasnet_info
+ * what it sees. */
+#include "../common/check.h"
+
+enum { HANDLER = 200 };
+
+static void hang(void) {
+    for (;;) sleep(1);
+}
+
+static void on_request(gex_Token_t token, gex_AM_Arg_t hangs) {
+    (void)token;
+    if (hangs) hang();
+}
+
+/* Rank 0 runs a handler of rank 1, which finds no more room. */
+static void in_handler(void) {
+    if (me == 0) GASNET_BLOCKUNTIL(0);
+    if (me == 1) gex_AM_RequestShort1(tm, 0, HANDLER, 0, 1);
+    for (; me == 1;) gex_AM_RequestShort1(tm, 0, HANDLER, 0, 0);
+    hang();
+}
+/* Rank 1 is late for a collective. */
+static void in_event(void) {
+    if (me == 1) hang();
+    barrier();
+}
+/* Rank 1 is late for the barrier, and polls. */
+static void in_barrier(void) {
+    while (me == 1) {
+        gasnet_AMPoll();
+        usleep(1000);
+    }
+    gasnet_barrier_notify(0, GASNET_BARRIERFLAG_ANONYMOUS);
+    gasnet_barrier_wait(0, GASNET_BARRIERFLAG_ANONYMOUS);
+}
+static void in_stop(void) {
+    if (me == 1) raise(SIGSTOP);
+    in_barrier();
+}
+/* Rank 1 is late for the attachment of segments. */
+static void in_attach(void) {
+    if (me == 1) hang();
+    OK(gex_Segment_Attach(&segment, tm, 1 << 20));
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } ways[] = {{"handler", in_handler},
+                {"event", in_event},
+                {"barrier", in_barrier},
+                {"stop", in_stop},
+                {"attach", in_attach}};
+    gex_AM_Entry_t entry = {HANDLER,     (gex_AM_Fn_t)on_request, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 1, NULL,
+                            "on_request"};
+    size_t i;
+    test_init("stuck", &argc, &argv);
+    REQUIRE(argc == 2);
+    gex_EP_RegisterHandlers(ep, &entry, 1);
+    barrier();
+    for (i = 0; i < ARRAY_LENGTH(ways); i++) {
+        if (strcmp(ways[i].name, argv[1]) == 0) ways[i].run();
+    }
+    return 1;
+}

@@ -1,0 +1,167 @@
+"""gasnet_info --attach: jobs of stuck.c, which hang in known ways, and processes of no job."""
+
+import json
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import jobs
+import pytest
+
+pytestmark = pytest.mark.conduits("smp", "udp")
+
+RANKS = 3
+# Only ends a test that fails.
+LIMIT = 100
+AGE = r"\d+(\.\d)? (s|min)"
+
+
+@pytest.fixture
+def stuck(shop):
+    return Stuck(shop, shop.compile(Path(__file__).with_name("stuck.c")))
+
+
+def attach(shop, pid, *options, before=()):
+    """Runs gasnet_info: status, standard output and standard error."""
+    done = subprocess.run(
+        [*before, f"{shop.prefix}/bin/gasnet_info", "--attach", str(pid), *options],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+class Stuck:
+    """A job that hangs, of which gasnet_info is asked until it reports what it should."""
+
+    def __init__(self, shop, program):
+        self.shop, self.program, self.mark = shop, program, os.urandom(12).hex()
+
+    def reports(self, way, *patterns, words=(), **variables):
+        """Starts the job, waits until every pattern matches a line, checks the text,
+        and ends the job. Returns the last report."""
+        # No thread of the conduit takes in what a rank does not.
+        variables = {"GASNET_UDP_THREAD": "0", "TEST_WATCHDOG": str(2 * LIMIT), **variables}
+        process = self.shop.start([*words, self.program, way], self.mark, RANKS, variables)
+        try:
+            report = self.wait_for(process, patterns)
+            status, text, _ = attach(self.shop, process.pid)
+            assert status == 0 and all(re.search(f"^  {p}$", text, re.M) for p in patterns), text
+            assert all(re.search(rf"^ *{rank['rank']} +{rank['pid']} ", text, re.M) for rank in report["ranks"]), text
+            # The node agent's number leads to the same job as a rank's.
+            assert attach(self.shop, report["ranks"][-1]["pid"], "--json")[0] == 0
+            return report
+        finally:
+            jobs.kill_job(self.mark)
+            process.communicate()
+
+    def wait_for(self, process, patterns):
+        """The first report with all patterns."""
+        deadline, report, errors = time.monotonic() + LIMIT, {}, ""
+        while time.monotonic() < deadline and process.poll() is None:
+            status, text, errors = attach(self.shop, process.pid, "--json")
+            report = json.loads(text) if status == 0 else {}
+            waits = report.get("waits", [])
+            if all(any(re.fullmatch(pattern, wait) for wait in waits) for pattern in patterns):
+                return report
+            time.sleep(0.2)
+        return pytest.fail(f"{process.poll()}: {json.dumps(report)[-2000:]} {errors}", pytrace=False)
+
+
+def test_handler(stuck):
+    """A handler that runs for long, and the rank that fills its queue."""
+    report = stuck.reports(
+        "handler",
+        rf"rank 0 has run handler 200 for {AGE}, a request of rank 1",
+        rf"rank 1 has waited {AGE} for room to send a request to rank 0",
+        rf"rank 2 has not polled for {AGE}",
+    )
+    assert report["size"] == RANKS and report["cycles"] == []
+    sender, receiver = report["ranks"][1]["threads"][0], report["ranks"][0]["threads"][0]
+    assert sender["sent"]["request_short"] > receiver["received"]["request_short"] >= 1
+    assert sender["waits"]["request room"] >= 1 and receiver["waits"]["condition"] == 1
+
+
+def test_event(stuck):
+    """A collective that a rank has not begun, and an event."""
+    stuck.reports(
+        "event",
+        rf"ranks 0, 2 have waited {AGE}( to {AGE})? for an event; rank 1 has not begun as many collectives",
+        rf"rank 1 has not polled for {AGE}",
+    )
+
+
+def test_barrier(stuck):
+    """A barrier that a rank has not entered, which polls."""
+    stuck.reports(
+        "barrier",
+        rf"ranks 0, 2 have waited {AGE}( to {AGE})? in gasnet_barrier_wait; rank 1 has not entered the barrier",
+        rf"rank 1 has polled in vain for {AGE}",
+    )
+
+
+def test_stopped(stuck):
+    """A rank that a signal has stopped."""
+    stuck.reports("stop", "rank 1 has been stopped by a signal or a debugger")
+
+
+def test_attach_of_segments(stuck):
+    """A rank that is late in a collective call that has no network yet."""
+    stuck.reports(
+        "attach",
+        rf"ranks 0, 2 have waited {AGE}( to {AGE})? in the start of the job or the attachment of segments; rank 1 has "
+        "not come as far",
+    )
+
+
+def test_launcher(stuck):
+    """The process that the user has started is above the job, and watching ends with the job."""
+    stuck.reports("stop", "rank 1 has been stopped by a signal or a debugger", words=["sh", "-c", '"$@"; exit 3', "sh"])
+
+
+def test_off(stuck):
+    """Without counters there are processes."""
+    report = stuck.reports("barrier", r"ranks 0-2 have no counters \(GASNET_COUNTERS=0\)", GASNET_COUNTERS="0")
+    assert all(rank["threads"] == [] for rank in report["ranks"])
+
+
+def test_watch(shop, stuck):
+    """Reports follow each other until the job ends."""
+    process = shop.start([stuck.program, "barrier"], stuck.mark, RANKS, {"TEST_WATCHDOG": str(2 * LIMIT)})
+    try:
+        stuck.wait_for(process, [rf"rank 1 has polled in vain for {AGE}"])
+        command = [f"{shop.prefix}/bin/gasnet_info", "--attach", str(process.pid), "--watch", "0.1"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+            titles = 0
+            while titles < 3:
+                titles += watching.stdout.readline().startswith("Job of")
+            jobs.kill_job(stuck.mark)
+            rest = watching.stdout.read()
+            assert watching.wait() == 0 and "ranks 0-2 have ended" in rest, rest[-2000:]
+    finally:
+        jobs.kill_job(stuck.mark)
+        process.communicate()
+
+
+@pytest.mark.conduits("smp")
+def test_no_job(shop):
+    """Processes that are no job's, and users that may not ask."""
+    with subprocess.Popen(["sleep", "100"]) as process:
+        status, text, errors = attach(shop, process.pid)
+        assert (status, text) == (1, "")
+        assert f"neither process {process.pid} (sleep) nor a child of it belongs to a GASNet job" in errors
+        if os.getuid() == 0:
+            nobody = ["setpriv", "--reuid", str(jobs.NOBODY), "--regid", str(jobs.NOBODY), "--clear-groups"]
+            status, _, errors = attach(shop, process.pid, before=nobody)
+            assert status == 1 and "of user 0: Permission denied" in errors, errors
+        process.kill()
+    status, _, errors = attach(shop, process.pid)
+    assert status == 1 and f"there is no process {process.pid}" in errors
+    for words in (["x"], ["0"], ["1", "--watch", "x"], ["1", "--watch", "0"]):
+        assert attach(shop, *words)[0] == 2
+    alone = subprocess.run([f"{shop.prefix}/bin/gasnet_info", "--watch"], capture_output=True, text=True, check=False)
+    assert alone.returncode == 2 and "--watch needs --attach PID" in alone.stderr
