@@ -199,7 +199,9 @@ mod tests {
         assert!(count == own.len() && count < LANES);
         assert_eq!(many.last().map(|recorder| recorder.number), Some(SHARED_LANE));
         let freed = many[0];
-        many.iter().for_each(|recorder| recorder.release());
+        for recorder in &many {
+            recorder.release();
+        }
         assert!(freed.number == SHARED_LANE || freed.lane.handler.load(Ordering::Relaxed) == 0);
     }
 

@@ -1,6 +1,7 @@
 //! Who waits for whom: what each rank of a host does, in words, and the cycles of waits.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use gasnet_job::counters::{HandlerWord, Wait, WaitWord};
 use gasnet_job::view::{Process, RankView, ThreadView};
@@ -301,7 +302,7 @@ fn lasting(states: &[&State]) -> Option<String> {
 
 /// A time in words.
 pub fn seconds(ns: u64) -> String {
-    match ns as f64 / 1e9 {
+    match Duration::from_nanos(ns).as_secs_f64() {
         s if s < 9.95 => format!("{s:.1} s"),
         s if s < 600.0 => format!("{s:.0} s"),
         s if s < 36_000.0 => format!("{:.0} min", s / 60.0),
