@@ -34,7 +34,7 @@ pub fn segment(bytes: usize) {
     }
 }
 
-/// The state of a thread outside a handler, or what it was before a nested one.
+/// The wait, if any, in which another one has begun.
 #[derive(Clone, Copy, Debug)]
 pub struct Outer {
     word: u64,
@@ -70,7 +70,7 @@ impl Recorder {
         if self.number == SHARED_LANE {
             return;
         }
-        for word in [&self.lane.thread, &self.lane.wait, &self.lane.handler] {
+        for word in [&self.lane.thread, &self.lane.wait] {
             word.store(0, Ordering::Relaxed);
         }
         TAKEN.fetch_and(!(1 << self.number), Ordering::Relaxed);
@@ -94,9 +94,9 @@ impl Recorder {
         self.lane.found.store(self.now(), Ordering::Relaxed);
     }
 
-    /// The client has sent a message.
+    /// The client sends a message.
     #[inline(always)]
-    pub fn sent(&self, class: Class, category: AmCategory, bytes: usize) {
+    pub fn sends(&self, class: Class, category: AmCategory, bytes: usize) {
         add(&self.lane.sent[kind(class, category)], 1);
         if category != AmCategory::Short {
             add(&self.lane.sent_bytes, bytes as u64);
@@ -109,26 +109,23 @@ impl Recorder {
         add(&self.lane.refused, 1);
     }
 
-    /// A handler of the client begins. Returns what [`Recorder::handled`] needs.
+    /// A handler of the client begins. `bytes` is 0 for a Short.
     #[inline(always)]
-    pub fn handles(&self, class: Class, category: AmCategory, bytes: usize, index: u8, source: JobRank) -> Outer {
+    pub fn handles(&self, class: Class, category: AmCategory, bytes: u32, index: u8, source: JobRank) {
         add(&self.lane.received[kind(class, category)], 1);
-        if category != AmCategory::Short {
-            add(&self.lane.received_bytes, bytes as u64);
-        }
+        add(&self.lane.received_bytes, u64::from(bytes));
         let word = HandlerWord {
             index,
-            is_reply: class == Class::Reply,
             source: source.0,
         };
-        replace(&self.lane.handler, &self.lane.handler_since, word.encode(), self.now())
+        self.lane.handlers[class as usize].store(word.encode(), Ordering::Relaxed);
+        self.lane.handlers_since[class as usize].store(self.now(), Ordering::Relaxed);
     }
 
     /// It has ended.
     #[inline(always)]
-    pub fn handled(&self, outer: Outer) {
-        self.lane.handler.store(outer.word, Ordering::Relaxed);
-        self.lane.handler_since.store(outer.since, Ordering::Relaxed);
+    pub fn handled(&self, class: Class) {
+        self.lane.handlers[class as usize].store(0, Ordering::Relaxed);
     }
 
     /// A wait begins, which may be over soon.
@@ -139,7 +136,15 @@ impl Recorder {
 
     /// A wait takes longer. Returns what [`Recorder::waited`] needs.
     pub fn waits(&self, word: WaitWord, since: u64) -> Outer {
-        replace(&self.lane.wait, &self.lane.wait_since, word.encode(), since)
+        let outer = Outer {
+            word: self.lane.wait.load(Ordering::Relaxed),
+            since: self.lane.wait_since.load(Ordering::Relaxed),
+        };
+        self.waited(Outer {
+            word: word.encode(),
+            since,
+        });
+        outer
     }
 
     /// Whether this wait is shown.
@@ -170,19 +175,6 @@ fn kind(class: Class, category: AmCategory) -> usize {
     class as usize * 3 + category as usize - 1
 }
 
-/// Puts a state and its time in the place of another one. A reader that comes between the stores
-/// sees the state too old, never too young.
-#[inline(always)]
-fn replace(word: &AtomicU64, since: &AtomicU64, value: u64, now: u64) -> Outer {
-    let outer = Outer {
-        word: word.load(Ordering::Relaxed),
-        since: since.load(Ordering::Relaxed),
-    };
-    word.store(value, Ordering::Relaxed);
-    since.store(now, Ordering::Relaxed);
-    outer
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,7 +194,7 @@ mod tests {
         for recorder in &many {
             recorder.release();
         }
-        assert!(freed.number == SHARED_LANE || freed.lane.handler.load(Ordering::Relaxed) == 0);
+        assert!(freed.number == SHARED_LANE || freed.lane.thread.load(Ordering::Relaxed) == 0);
     }
 
     #[test]
@@ -213,18 +205,28 @@ mod tests {
             clock: Box::leak(Box::new(AtomicU64::new(5))),
             number: 0,
         };
-        let state = || HandlerWord::decode(recorder.lane.handler.load(Ordering::Relaxed)).map(|word| word.index);
-        let outer = recorder.handles(Class::Request, AmCategory::Medium, 30, 200, JobRank(1));
+        let running = || {
+            let words = recorder
+                .lane
+                .handlers
+                .each_ref()
+                .map(|word| word.load(Ordering::Relaxed));
+            words.map(|word| HandlerWord::decode(word).map(|word| word.index))
+        };
+        recorder.handles(Class::Request, AmCategory::Medium, 30, 200, JobRank(1));
         recorder.clock.store(9, Ordering::Relaxed);
-        let inner = recorder.handles(Class::Reply, AmCategory::Short, 70, 201, JobRank(1));
-        assert_eq!(state(), Some(201));
-        recorder.handled(inner);
-        assert_eq!(
-            (state(), recorder.lane.handler_since.load(Ordering::Relaxed)),
-            (Some(200), 5)
-        );
-        recorder.handled(outer);
-        assert_eq!(state(), None);
+        recorder.handles(Class::Reply, AmCategory::Short, 0, 201, JobRank(1));
+        assert_eq!(running(), [Some(200), Some(201)]);
+        let since = recorder
+            .lane
+            .handlers_since
+            .each_ref()
+            .map(|time| time.load(Ordering::Relaxed));
+        assert_eq!(since, [5, 9]);
+        recorder.handled(Class::Reply);
+        assert_eq!(running(), [Some(200), None]);
+        recorder.handled(Class::Request);
+        assert_eq!(running(), [None, None]);
         let received = recorder
             .lane
             .received

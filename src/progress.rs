@@ -150,9 +150,8 @@ fn poll_from(scope: PollScope, network: bool) -> usize {
     if CHECKED {
         gasnet_tools::heap::poll();
     }
-    let recorder = thread::existing().map(|thread| thread.recorder.get());
-    if let Some(recorder) = recorder {
-        recorder.polls();
+    if let Some(thread) = thread::existing() {
+        thread.recorder.get().polls();
     }
     let mut delivery = Delivery::new(rt);
     let mut count = rt.comm.poll(scope, &mut delivery);
@@ -164,8 +163,8 @@ fn poll_from(scope: PollScope, network: bool) -> usize {
         count += advance();
     }
     if count > 0 {
-        if let Some(recorder) = recorder {
-            recorder.found();
+        if let Some(thread) = thread::existing() {
+            thread.recorder.get().found();
         }
         wait::notify_threads();
     }

@@ -97,29 +97,26 @@ impl WaitWord {
     }
 }
 
-/// The running handler of a thread, in a word that is not 0.
+/// A running handler, in a word that is not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandlerWord {
     /// Its index.
     pub index: u8,
-    /// Whether it handles a reply.
-    pub is_reply: bool,
     /// The rank that sent its message.
     pub source: u32,
 }
 
 impl HandlerWord {
-    /// The word: the index, 256, 512 for a reply, and the source above 32 bits.
+    /// The word: the index, 256, and the source above 32 bits.
     #[inline(always)]
     pub fn encode(self) -> u64 {
-        u64::from(self.source) << 32 | u64::from(self.is_reply) << 9 | 1 << 8 | u64::from(self.index)
+        u64::from(self.source) << 32 | 1 << 8 | u64::from(self.index)
     }
 
     /// None for 0.
     pub fn decode(word: u64) -> Option<Self> {
         (word >> 8 & 1 != 0).then_some(Self {
             index: word as u8,
-            is_reply: word >> 9 & 1 != 0,
             source: (word >> 32) as u32,
         })
     }
@@ -136,16 +133,15 @@ pub struct Lane {
     pub wait: AtomicU64,
     /// When it did.
     pub wait_since: AtomicU64,
-    /// The running handler of the client ([`HandlerWord`]).
-    pub handler: AtomicU64,
-    /// Its coarse begin.
-    pub handler_since: AtomicU64,
+    /// The client's running handler of a request and of a reply ([`HandlerWord`]). That of a reply
+    /// may run inside that of a request; no others nest.
+    pub handlers: [AtomicU64; 2],
+    /// Their coarse begins.
+    pub handlers_since: [AtomicU64; 2],
     /// Polls.
     pub polls: AtomicU64,
     /// The coarse time of the last poll.
     pub polled: AtomicU64,
-    /// The coarse time of the last poll that found something.
-    pub found: AtomicU64,
     /// Messages that the client has sent, by kind.
     pub sent: [AtomicU64; KINDS],
     /// Messages to the client's handlers, by kind.
@@ -160,6 +156,8 @@ pub struct Lane {
     pub waits: [AtomicU64; Wait::ALL.len() + 1],
     /// Collectives begun.
     pub collectives: AtomicU64,
+    /// The coarse time of the last poll that found something.
+    pub found: AtomicU64,
 }
 
 impl Lane {
@@ -168,11 +166,10 @@ impl Lane {
             thread: AtomicU64::new(0),
             wait: AtomicU64::new(0),
             wait_since: AtomicU64::new(0),
-            handler: AtomicU64::new(0),
-            handler_since: AtomicU64::new(0),
+            handlers: [const { AtomicU64::new(0) }; 2],
+            handlers_since: [const { AtomicU64::new(0) }; 2],
             polls: AtomicU64::new(0),
             polled: AtomicU64::new(0),
-            found: AtomicU64::new(0),
             sent: [const { AtomicU64::new(0) }; KINDS],
             received: [const { AtomicU64::new(0) }; KINDS],
             sent_bytes: AtomicU64::new(0),
@@ -180,6 +177,7 @@ impl Lane {
             refused: AtomicU64::new(0),
             waits: [const { AtomicU64::new(0) }; Wait::ALL.len() + 1],
             collectives: AtomicU64::new(0),
+            found: AtomicU64::new(0),
         }
     }
 }
@@ -244,12 +242,8 @@ mod tests {
                 assert_eq!(WaitWord::decode(wait.encode()), Some(wait));
             }
         }
-        for (index, is_reply, source) in [(0, false, 0), (255, true, 70_000)] {
-            let handler = HandlerWord {
-                index,
-                is_reply,
-                source,
-            };
+        for (index, source) in [(0, 0), (255, 70_000)] {
+            let handler = HandlerWord { index, source };
             assert_eq!(HandlerWord::decode(handler.encode()), Some(handler));
         }
         assert_eq!((WaitWord::decode(0), HandlerWord::decode(0)), (None, None));
@@ -263,10 +257,10 @@ mod tests {
         let state = [
             offset_of!(Lane, thread),
             offset_of!(Lane, wait_since),
-            offset_of!(Lane, handler),
-            offset_of!(Lane, found),
+            offset_of!(Lane, handlers),
+            offset_of!(Lane, polled),
         ];
-        assert_eq!(state, [0, 16, 24, 56]);
+        assert_eq!(state, [0, 16, 24, 64]);
         let counts = [
             offset_of!(Lane, sent),
             offset_of!(Lane, received),
@@ -274,7 +268,7 @@ mod tests {
             offset_of!(Lane, waits),
             offset_of!(Lane, collectives),
         ];
-        assert_eq!(counts, [64, 112, 160, 184, 280]);
+        assert_eq!(counts, [72, 120, 168, 192, 288]);
         assert_eq!((offset_of!(RankCounters, lanes), VERSION), (64, 1));
     }
 }

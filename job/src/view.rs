@@ -36,8 +36,8 @@ pub struct ThreadView {
     pub thread: u64,
     /// The present wait, and since when.
     pub wait: Option<(WaitWord, u64)>,
-    /// The running handler, and since when.
-    pub handler: Option<(HandlerWord, u64)>,
+    /// The running handlers of a request and of a reply, and since when.
+    pub handlers: [Option<(HandlerWord, u64)>; 2],
     /// Polls.
     pub polls: u64,
     /// The last poll.
@@ -162,7 +162,10 @@ fn thread(lane: &Lane) -> ThreadView {
     ThreadView {
         thread: read(&lane.thread),
         wait: WaitWord::decode(read(&lane.wait)).map(|word| (word, read(&lane.wait_since))),
-        handler: HandlerWord::decode(read(&lane.handler)).map(|word| (word, read(&lane.handler_since))),
+        handlers: [0, 1].map(|class| {
+            let word = HandlerWord::decode(read(&lane.handlers[class]))?;
+            Some((word, read(&lane.handlers_since[class])))
+        }),
         polls: read(&lane.polls),
         polled: read(&lane.polled),
         found: read(&lane.found),

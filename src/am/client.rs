@@ -152,8 +152,9 @@ fn send_from_host(message: &Message<'_>, flags: Flags) -> Result<(), Busy> {
         }
         return Ok(());
     }
-    inject::send_inline(message);
+    // Before, so that nothing of the message is kept for this.
     count(message);
+    inject::send_inline(message);
     if began != 0 {
         record(began, *message);
     }
@@ -167,10 +168,10 @@ fn send_from_host(message: &Message<'_>, flags: Flags) -> Result<(), Busy> {
     Ok(())
 }
 
-/// Counts a message that was sent.
+/// Counts a message that is sent.
 #[inline(always)]
 pub fn count(m: &Message<'_>) {
-    thread::current().recorder.get().sent(m.class, m.category, m.bytes);
+    thread::current().recorder.get().sends(m.class, m.category, m.bytes);
 }
 
 /// Records a message whose sending began at `began`.

@@ -200,8 +200,7 @@ impl<'a> Delivery<'a> {
         };
         let began = trace::clock(trace::TraceCategory::Message);
         let recorder = thread::current().recorder.get();
-        let bytes = m.header.bytes as usize;
-        let outer = recorder.handles(m.class, m.category, bytes, m.header.handler, m.source);
+        recorder.handles(m.class, m.category, m.header.bytes, m.header.handler, m.source);
         thread::current().in_handler(context, entry.name, m.header.handler, || {
             let buffer = match m.category {
                 AmCategory::Short => None,
@@ -221,7 +220,7 @@ impl<'a> Delivery<'a> {
                 known.set(outer);
             }
         });
-        recorder.handled(outer);
+        recorder.handled(m.class);
         if began != 0 {
             ran(began, m, entry);
         }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use gasnet_conduit::Class;
 use gasnet_job::counters::{HandlerWord, Wait, WaitWord};
 use gasnet_job::view::{Process, RankView, ThreadView};
 
@@ -27,10 +28,10 @@ pub enum Doing {
     Uncounted,
     /// Waits for other ranks in the start, or while segments are attached.
     Exchange,
-    Handles(HandlerWord),
+    Handles(Class, HandlerWord),
     Waits(WaitWord),
     /// Waits inside this handler.
-    WaitsInHandler(HandlerWord, WaitWord),
+    WaitsInHandler(Class, HandlerWord, WaitWord),
     /// Polls, and receives messages or completions.
     Receives,
     /// Polls in vain.
@@ -110,7 +111,7 @@ impl Sample {
             late.map(|other| other.rank).collect()
         };
         match state.doing {
-            Doing::Waits(wait) | Doing::WaitsInHandler(_, wait) => match (wait.reason, wait.peer) {
+            Doing::Waits(wait) | Doing::WaitsInHandler(_, _, wait) => match (wait.reason, wait.peer) {
                 (Wait::NamedBarrier, _) => those(&|other| (other.barrier.wrapping_sub(me.barrier) as i32) < 0),
                 (_, peer) => peer.into_iter().collect(),
             },
@@ -163,9 +164,12 @@ impl Sample {
     /// What follows "has": up to the age (`{}`, or `{for}` with this word before it), and after it.
     fn phrase(&self, state: &State) -> (String, String) {
         let waited_for = self.waited_for(state);
-        let message = |handler: HandlerWord| {
-            let class = if handler.is_reply { "reply" } else { "request" };
-            format!(", a {class} of rank {}", handler.source)
+        let message = |class, handler: HandlerWord| {
+            let kind = match class {
+                Class::Request => "request",
+                Class::Reply => "reply",
+            };
+            format!(", a {kind} of rank {}", handler.source)
         };
         let (before, after) = match state.doing {
             Doing::Ended => ("ended", String::new()),
@@ -184,14 +188,16 @@ impl Sample {
             Doing::Polls => ("polled in vain{for}", String::new()),
             Doing::Computes => ("not polled{for}", String::new()),
             Doing::Waits(wait) => ("waited{}", self.object(state, wait, &waited_for)),
-            Doing::WaitsInHandler(handler, wait) => {
-                let (object, of) = (self.object(state, wait, &waited_for), message(handler));
+            Doing::WaitsInHandler(class, handler, wait) => {
+                let (object, of) = (self.object(state, wait, &waited_for), message(class, handler));
                 return (
                     "waited{}".into(),
                     format!("{object}, inside handler {}{of}", handler.index),
                 );
             }
-            Doing::Handles(handler) => return (format!("run handler {}{{for}}", handler.index), message(handler)),
+            Doing::Handles(class, handler) => {
+                return (format!("run handler {}{{for}}", handler.index), message(class, handler))
+            }
         };
         (before.into(), after)
     }
@@ -234,11 +240,14 @@ impl Sample {
 
 /// The wait or the handler of a thread, the inner one first.
 fn of_thread(thread: &ThreadView) -> Option<(Doing, u64)> {
-    match (thread.wait, thread.handler) {
-        (Some((wait, since)), Some((handler, _))) if wait.in_handler => {
-            Some((Doing::WaitsInHandler(handler, wait), since))
+    let [request, reply] = thread.handlers;
+    let reply = reply.map(|(handler, since)| (Class::Reply, handler, since));
+    let handler = reply.or_else(|| request.map(|(handler, since)| (Class::Request, handler, since)));
+    match (thread.wait, handler) {
+        (Some((wait, since)), Some((class, handler, _))) if wait.in_handler => {
+            Some((Doing::WaitsInHandler(class, handler, wait), since))
         }
-        (_, Some((handler, since))) => Some((Doing::Handles(handler), since)),
+        (_, Some((class, handler, since))) => Some((Doing::Handles(class, handler), since)),
         (Some((wait, since)), None) => Some((Doing::Waits(wait), since)),
         (None, None) => None,
     }
@@ -389,7 +398,7 @@ mod tests {
         ThreadView {
             thread: 1,
             wait: wait.map(|wait| (word(wait), 10_000_000_000)),
-            handler: handler.map(|handler| (handler, 20_000_000_000)),
+            handlers: [handler.map(|handler| (handler, 20_000_000_000)), None],
             polls: 5,
             polled: 30_000_000_000,
             ..ThreadView::default()
@@ -411,11 +420,7 @@ mod tests {
 
     #[test]
     fn waits_for_room_and_their_handler_are_named() {
-        let request = HandlerWord {
-            index: 131,
-            is_reply: false,
-            source: 2,
-        };
+        let request = HandlerWord { index: 131, source: 2 };
         let room = |peer| thread(Some((Wait::RequestRoom, false, Some(peer))), None);
         let now = sample(vec![
             rank(0, vec![thread(None, Some(request))]),
