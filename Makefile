@@ -22,6 +22,9 @@
 #                         and install them (LIBDIR_SO=1: .so links in lib/ itself). After `make`,
 #                         `sudo make install` with the same variables needs no Cargo. A universal
 #                         library in the prefix that has more conduits stays
+#   make install CROSS=aarch64-linux-gnu PREFIX=/opt/gasnet-arm64
+#                         for another machine, by the tools with this prefix, or those that CC, CXX,
+#                         LD, AR, NM, OBJCOPY, RANLIB and STRIP name (docs/install.md)
 #   make uninstall PREFIX=/opt/gasnet [DESTDIR=]
 #   make setup            install the Debian packages that make check needs and that are missing
 #                         (needs root or sudo; does nothing when all are installed)
@@ -72,13 +75,18 @@ DEBUG ?= 0
 SEGMENT ?= fast
 PREFIX ?= /usr/local
 DESTDIR ?=
-BUILD ?= $(CURDIR)/build
+# Another machine, also if only Cargo's variable names it.
+ifdef CARGO_BUILD_TARGET
+CROSS ?= $(shell scripts/build/target.sh --machine $(CARGO_BUILD_TARGET))
+endif
+CROSS := $(CROSS)
+BUILD ?= $(CURDIR)/build$(addprefix /,$(CROSS))
 
 ifeq ($(origin CC),default)
-CC := $(shell command -v gcc || command -v cc || echo gcc)
+CC := $(if $(CROSS),$(CROSS)-gcc,$(shell command -v gcc || command -v cc || echo gcc))
 endif
 ifeq ($(origin CXX),default)
-CXX := $(shell command -v g++ || command -v c++ || echo g++)
+CXX := $(if $(CROSS),$(CROSS)-g++,$(shell command -v g++ || command -v c++ || echo g++))
 endif
 # Make splits names at spaces: a place with one would be taken for two, also by `clean`.
 ifneq ($(words $(CURDIR) $(BUILD)),2)
@@ -92,7 +100,7 @@ endif
 CORE := $(BUILD)/$(FLAVOUR)
 B := $(CORE)$(if $(filter-out fast,$(SEGMENT)),-$(SEGMENT))
 
-export CC CXX BUILD FLAVOUR SEGMENT CONDUITS MODES UNIVERSAL PROGRAMS PREFIX DESTDIR LIBDIR_SO
+export CC CXX CROSS BUILD FLAVOUR SEGMENT CONDUITS MODES UNIVERSAL PROGRAMS PREFIX DESTDIR LIBDIR_SO
 export CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS CONFIGURE_ARGS
 export DEFAULT_PMI DEFAULT_CSPAWN_CMD
 export DEFAULT_SSH_CMD DEFAULT_SSH_OPTIONS DEFAULT_SSH_NODEFILE DEFAULT_SSH_OUT_DEGREE

@@ -13,7 +13,7 @@ steps=$(cd "$ROOT/scripts/check" && for step in [0-9]*.sh; do echo "${step#*-}";
 for step; do
     case " $steps" in *" $step "*) ;; *) echo "check: there is no step '$step'; known: $steps" >&2; exit 2 ;; esac
 done
-unset MAKEFLAGS MFLAGS MAKELEVEL FLAVOUR SEGMENT DESTDIR PREFIX CONDUITS MODES UNIVERSAL PROGRAMS
+unset MAKEFLAGS MFLAGS MAKELEVEL FLAVOUR SEGMENT DESTDIR PREFIX CONDUITS MODES UNIVERSAL PROGRAMS CROSS
 STAGE_RELEASE=$BUILD/stage-release
 STAGE_DEBUG=$BUILD/stage-debug
 SEED=${SEED:-1} FULL=${FULL:-}

@@ -1,5 +1,5 @@
 # Sourced by the build scripts: paths, and the values of the templates' @NAMES@. Set by the Makefile
-# (or by hand): FLAVOUR=release|debug, SEGMENT=fast|large|everything, BUILD, CC, CXX.
+# (or by hand): FLAVOUR=release|debug, SEGMENT=fast|large|everything, BUILD, CC, CXX, CROSS.
 
 set -eu
 LC_ALL=C
@@ -26,6 +26,10 @@ esac
 
 CC=${CC:-$(command -v gcc || command -v cc || echo gcc)}
 CXX=${CXX:-$(command -v g++ || command -v c++ || echo g++)}
+# Those of binutils: CROSS is the prefix of another machine's.
+_prefix=${CROSS:+$CROSS-}
+LD=${LD:-${_prefix}ld} AR=${AR:-${_prefix}ar} NM=${NM:-${_prefix}nm} OBJCOPY=${OBJCOPY:-${_prefix}objcopy}
+RANLIB=${RANLIB:-${_prefix}ranlib} STRIP=${STRIP:-${_prefix}strip}
 
 VERSION=2025.8.0
 LIBRARY_VERSION=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' "$ROOT/Cargo.toml")

@@ -8,7 +8,7 @@
 . "$ROOT/scripts/pytest.sh"
 
 cd "$ROOT"
-unset MAKEFLAGS MFLAGS MAKELEVEL FLAVOUR SEGMENT DESTDIR PREFIX CONDUITS MODES UNIVERSAL PROGRAMS
+unset MAKEFLAGS MFLAGS MAKELEVEL FLAVOUR SEGMENT DESTDIR PREFIX CONDUITS MODES UNIVERSAL PROGRAMS CROSS
 log=$BUILD/test.log stage=$BUILD/test/stage
 core="am/am_payload.c am/am_flood.c am/am_negotiated.c rma/rma_nonblocking.c rma/rma_value.c \
     atomic/atomic_operations.c vis/vis_random.c event/event_arrays.c coll/reduce.c coll/teams.c"

@@ -11,7 +11,7 @@ debug=
 $CC -std=c11 -O2 -Wall -Wextra -D_GNU_SOURCE=1 -D_REENTRANT $debug -I"$B/include" -ffile-prefix-map="$ROOT"=/gasnet \
     -ffile-prefix-map="$BUILD"=/build \
     "$ROOT/programs/$1"/*.c -o "$program.new" "$B/lib/libgasnet.a" -lpthread -ldl -lm
-strip "$program.new"
+"$STRIP" "$program.new"
 replace "$program" <"$program.new"
 rm -f "$program.new"
 chmod 755 "$program"

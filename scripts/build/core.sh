@@ -43,9 +43,17 @@ RUSTFLAGS="$RUSTFLAGS --remap-path-prefix=$ROOT=/gasnet"
 CFLAGS="${CFLAGS:-} -fno-lto -ffile-prefix-map=$BUILD=/build -ffile-prefix-map=$ROOT=/gasnet"
 export RUSTFLAGS CFLAGS
 
-# For this machine, or for CARGO_BUILD_TARGET. A user's own settings for Cargo do not move the
-# results.
-triple=${CARGO_BUILD_TARGET:-$(rustc -vV | sed -n 's/^host: //p')}
+# For this machine, or for another one. A user's own settings for Cargo do not move the results.
+triple=${CARGO_BUILD_TARGET:-}
+if [ -n "${CROSS:-}" ]; then
+    [ -n "$triple" ] || triple=$("$ROOT/scripts/build/target.sh" "$CROSS")
+    # Cargo takes the linker without options. Build scripts are linked by this machine's.
+    linker=CARGO_TARGET_$(upper "$triple")_LINKER
+    eval ": \"\${$linker:=${CC%% *}}\""
+    for option in ${CC#"${CC%% *}"}; do RUSTFLAGS="$RUSTFLAGS -C link-arg=$option"; done
+    export "${linker?}" AR
+fi
+[ -n "$triple" ] || triple=$("${RUSTC:-rustc}" -vV | sed -n 's/^host: //p')
 mkdir -p "$CORE/core"
 if [ "$what" = launcher ]; then
     # The programs are the same in both flavours.
@@ -54,7 +62,7 @@ if [ "$what" = launcher ]; then
         --features "$("$ROOT/scripts/build/conduits.sh" --features)"
     for program in gasnetrun gasnet_info gasnet_trace; do
         cp "$target/$triple/program/$program" "$CORE/core/$program.new"
-        [ -n "${KEEP_SYMBOLS:-}" ] || strip "$CORE/core/$program.new"
+        [ -n "${KEEP_SYMBOLS:-}" ] || "$STRIP" "$CORE/core/$program.new"
         replace "$CORE/core/$program" <"$CORE/core/$program.new"
         rm -f "$CORE/core/$program.new"
         chmod 755 "$CORE/core/$program"

@@ -31,12 +31,12 @@ if [ "$conduit" != tools ]; then
         -ffile-prefix-map="$ROOT"=/gasnet -ffile-prefix-map="$BUILD"=/build \
         ${CFLAGS:-} -fno-lto -I"$B/include" -I"$B/include/$conduit-conduit" -c "$ROOT/libraries/marker/marker.c" \
         -o "$tmp/marker.o"
-    nm -g --defined-only "$tmp/marker.o" | awk '{ print $3 }' >"$tmp/marker.names"
+    "$NM" -g --defined-only "$tmp/marker.o" | awk '{ print $3 }' >"$tmp/marker.names"
     objects=$tmp/marker.o
 fi
 
 # Exports: the lists of the source tree and the marker's names, as far as they are defined.
-nm -g --defined-only "$core" 2>/dev/null | awk 'NF == 3 { print $3 }' | sort -u >"$tmp/core.names"
+"$NM" -g --defined-only "$core" 2>/dev/null | awk 'NF == 3 { print $3 }' | sort -u >"$tmp/core.names"
 sort -u "$tmp/core.names" "$tmp/marker.names" >"$tmp/defined"
 "$ROOT/scripts/build/exports.sh" "$conduit" | cat - "$tmp/marker.names" | sort -u >"$tmp/wanted"
 if [ ! -s "$tmp/wanted" ]; then
@@ -50,17 +50,17 @@ missing=$(comm -23 "$tmp/wanted" "$tmp/defined" | wc -l)
 
 entry=$(head -n 1 "$tmp/exports")
 # shellcheck disable=SC2046,SC2086 # one -u per name
-ld -r --gc-sections --force-group-allocation $(sed 's/^/-u /' "$tmp/exports") -e "$entry" $objects "$core" \
+"$LD" -r --gc-sections --force-group-allocation $(sed 's/^/-u /' "$tmp/exports") -e "$entry" $objects "$core" \
     -o "$tmp/all.o"
 # Without -R .llvmbc binutils 2.40 aborts on leftover bitcode; .comment only names the compilers of
 # the build machine. PACKAGE_OBJCOPY: options of the sanitizer builds
 # (scripts/check/70-sanitize.sh).
 # shellcheck disable=SC2086
-objcopy ${PACKAGE_OBJCOPY:-} -R .llvmbc -R .llvmcmd -R .comment --keep-global-symbols="$tmp/exports" "$tmp/all.o" \
+"$OBJCOPY" ${PACKAGE_OBJCOPY:-} -R .llvmbc -R .llvmcmd -R .comment --keep-global-symbols="$tmp/exports" "$tmp/all.o" \
     "$tmp/$name.o"
-[ -n "${KEEP_SYMBOLS:-}" ] || strip -g "$tmp/$name.o"
+[ -n "${KEEP_SYMBOLS:-}" ] || "$STRIP" -g "$tmp/$name.o"
 rm -f "$B/lib/lib$name.a"
-(cd "$tmp" && ar crsD "$B/lib/lib$name.a" "$name.o")
+(cd "$tmp" && "$AR" crsD "$B/lib/lib$name.a" "$name.o")
 
 so=lib$name.so.$LIBRARY_VERSION
 soname=lib$name.so.$SOVERSION
@@ -76,7 +76,7 @@ node=$(upper "$name" | tr . _)_$SOVERSION
 # shellcheck disable=SC2086 # CC may have options
 $CC -shared "$tmp/$name.o" -Wl,--version-script="$tmp/exports.map" -Wl,-soname,"$soname" -Wl,-z,nodelete -Wl,-z,defs \
     -Wl,--build-id=sha1 ${LDFLAGS:-} -o "$tmp/$so" -lpthread -ldl -lm
-[ -n "${KEEP_SYMBOLS:-}" ] || strip --strip-unneeded "$tmp/$so"
+[ -n "${KEEP_SYMBOLS:-}" ] || "$STRIP" --strip-unneeded "$tmp/$so"
 mv -f "$tmp/$so" "$B/lib/$so"
 ln -sf "$so" "$B/lib/$soname"
 rm -f "$tmp/all.o"

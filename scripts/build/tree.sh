@@ -5,11 +5,13 @@ tree=${BUILD_TREE:?the folder where configure ran}
 
 # The value of a variable of config.mk.
 chosen() { sed -n "s/^$1 := \{0,1\}//p" "$tree/config.mk" | sed 's/\$\$/$/g; s/\\#/#/g'; }
-BUILD=$(chosen BUILD) CC=$(chosen CC) CXX=$(chosen CXX) SEGMENT=$(chosen SEGMENT)
+BUILD=$(chosen BUILD) CC=$(chosen CC) CXX=$(chosen CXX) CROSS=$(chosen CROSS) SEGMENT=$(chosen SEGMENT)
 CONFIG_CFLAGS=$(chosen CONFIG_CFLAGS) CONFIG_CXXFLAGS=$(chosen CONFIG_CXXFLAGS) CONFIG_LDFLAGS=$(chosen CONFIG_LDFLAGS)
 CONFIGURE_ARGS=$(chosen CONFIGURE_ARGS)
+# Tools that are not named have the prefix.
+AR=$(chosen 'export AR') RANLIB=$(chosen 'export RANLIB')
 if [ "$(chosen DEBUG)" = 1 ]; then FLAVOUR=debug; else FLAVOUR=release; fi
-export BUILD CC CXX SEGMENT FLAVOUR CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS CONFIGURE_ARGS
+export BUILD CC CXX CROSS SEGMENT FLAVOUR CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS CONFIGURE_ARGS
 . "$(dirname -- "$0")/../common.sh"
 conduits=$(chosen CONDUITS) modes=$(chosen MODES)
 
@@ -81,8 +83,8 @@ substitution() { printf '%s\n' "$2" | sed -e 's/[\\&|]/\\&/g' -e "s/^/s|@$1@|/" 
     substitution PERL "$(command -v perl || echo perl)"
     substitution SHELL /bin/sh
     substitution AWK "$(command -v awk || echo awk)"
-    substitution AR "$(command -v ar || echo ar)"
-    substitution RANLIB "$(command -v ranlib || echo ranlib)"
+    substitution AR "$(command -v "$AR" || echo "$AR")"
+    substitution RANLIB "$(command -v "$RANLIB" || echo "$RANLIB")"
     substitution GREP "$(command -v grep || echo grep)"
     substitution CONDUITS "$conduits"
     substitution EXESUFFIX ""

@@ -286,7 +286,18 @@ refuses "hosts that are known by another way" 'gethostid, hostname or conduit is
 if [ "$processor" = aarch64 ]; then other=x86_64; else other=aarch64; fi
 in_tree "another processor" foreign --host=$other-linux-gnu --with-cc="$CC" --with-cxx="$CXX"
 has "another processor" "^export CARGO_BUILD_TARGET ?= $other-unknown-linux-gnu$" foreign/config.mk
-refuses "another processor without a compiler" 'name its compilers' --host=$other-linux-gnu CC= CXX=
+has "its tools have its name" "^CROSS := $other-linux-gnu$" foreign/config.mk
+attempt "configure: config.status knows another machine's AR" \
+    sh -c "echo 'AR=@AR@' | (cd foreign && ./config.status --file=-:-) | grep -q '^AR=.*$other-linux-gnu-ar$'"
+in_tree "tools by name" tools --target=$other-linux-gnu --with-cc="$CC" --with-cxx="$CXX" LD=ld.x AR=ar.x STRIP=strip.x
+has "a linker" '^export LD := ld.x$' tools/config.mk
+has "a stripper" '^export STRIP := strip.x$' tools/config.mk
+attempt "configure: config.status knows AR by name" \
+    sh -c "echo 'AR=@AR@' | (cd tools && ./config.status --file=-:-) | grep -qx 'AR=ar.x'"
+refuses "another processor without a compiler" 'name its compilers' --host=$other-none-linux-gnu CC= CXX=
+refuses "a machine of 32 bits" 'libgasnet needs a machine of 64 bits' --host=i686-linux-gnu
+[ "$processor" != x86_64 ] ||
+    refuses "a compiler for 32 bits" 'needs a compiler for 64 bits' --with-cc="$CC -m32 -fsyntax-only"
 refuses "a processor that Rust lacks" 'Rust has no target k1om-unknown-linux-gnu' --target=k1om-mpss-linux --host=x
 refuses "another system" 'a machine with Linux is expected' --host="$processor-apple-darwin"
 refuses "a machine without its name" 'needs a value' --host

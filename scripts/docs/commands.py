@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 BUILTIN = {"cd", "export", "for", "done", "if", "fi", "set", "unset"}
 # Commands of sites, which this machine may lack.
-ELSEWHERE = {"spack", "sudo"}
+ELSEWHERE = {"rustup", "spack", "sudo"}
 
 
 def blocks(page):

@@ -13,15 +13,17 @@ from pathlib import Path
 from commands import ROOT, blocks, commands, first_word
 
 # Commands that install, build for minutes, test, or need root's network namespaces.
-LEFT_OUT = {"cargo", "cd", "dpkg-buildpackage", "make", "mkdir", "pytest-3", "spack", "sudo"}
+LEFT_OUT = {"cargo", "cd", "dpkg-buildpackage", "make", "mkdir", "pytest-3", "rustup", "spack", "sudo"}
 FOLDERS = ("cluster/", "scripts/check", "scripts/docs/", "scripts/rdma-vm/")
-# Parts of commands that need other hosts, a vendor's network, or what another command has built.
+# Parts of commands that need other hosts or machines, a vendor's network, or what another command
+# has built.
 ELSEWHERE = (
     "GASNET_SSH_SERVERS=",
     "-hostfile",
     "GASNET_CONNECTFILE",
     "-n 64 ",
     " -N 2 gasnet_selftest",
+    "aarch64",
     "-lelan",
     "target/debug/",
     "STRICT_PLAN=",
