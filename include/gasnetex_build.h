@@ -184,8 +184,9 @@
     "RELEASE=" GASNETI_RELEASE_VERSION ",SPEC=0.19,CONDUIT=" GASNET_CONDUIT_NAME_STR "(" GASNET_CORE_NAME_STR \
     "-" GASNET_CORE_VERSION_STR "/" GASNET_EXTENDED_NAME_STR "-" GASNET_EXTENDED_VERSION_STR                  \
     "),THREADMODEL=" GASNETI_MODE_STR ",SEGMENT=" GASNETI_SEGMENT_STR ",PTR=" GASNETI_PTR_STR                 \
-    ",CACHE_LINE_BYTES=64,noalign,pshm," GASNETI_DEBUG_STR "," GASNETI_TRACE_STR "," GASNETI_DEBUGMALLOC_STR  \
-    "," GASNETI_SRCLINES_STR ",timers_native,membars_native,atomics_native,atomic32_native,atomic64_native,"  \
+    ",CACHE_LINE_BYTES=" GASNETI_CACHE_LINE_STR ",noalign,pshm," GASNETI_DEBUG_STR "," GASNETI_TRACE_STR      \
+    "," GASNETI_DEBUGMALLOC_STR "," GASNETI_SRCLINES_STR                                                      \
+    ",timers_native,membars_native,atomics_native,atomic32_native,atomic64_native,"                           \
     "notiopt"
 
 // -- Checks ---------------------------------------------------------------------------------------

@@ -324,10 +324,16 @@
 
 /* ---- properties of the system ---- */
 
-#if PLATFORM_ARCH_POWERPC && PLATFORM_ARCH_64
+/* The longest cache line of an architecture's processors: of AArch64 that of the A64FX. */
+#if PLATFORM_ARCH_AARCH64
+#define GASNETT_CACHE_LINE_BYTES 256
+#define GASNETI_CACHE_LINE_STR "256"
+#elif PLATFORM_ARCH_POWERPC && PLATFORM_ARCH_64
 #define GASNETT_CACHE_LINE_BYTES 128
+#define GASNETI_CACHE_LINE_STR "128"
 #else
 #define GASNETT_CACHE_LINE_BYTES 64
+#define GASNETI_CACHE_LINE_STR "64"
 #endif
 
 /* The largest page size with which the kernels of an architecture are configured; x86 has one. */

@@ -1,5 +1,4 @@
-//! Small synchronisation types that never allocate: a try-lock, cache-line padding, the thread
-//! mode.
+//! Small synchronisation types that never allocate: a try-lock, the thread mode.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -42,18 +41,6 @@ impl Mode {
             1 => Self::Parsync,
             _ => Self::Par,
         }
-    }
-}
-
-/// Puts a value on cache lines of its own (two, because of the adjacent-line prefetcher).
-#[repr(C, align(128))]
-#[derive(Debug, Default)]
-pub struct Padded<T>(pub T);
-
-impl<T> Deref for Padded<T> {
-    type Target = T;
-    fn deref(&self) -> &T {
-        &self.0
     }
 }
 

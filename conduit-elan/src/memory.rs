@@ -7,13 +7,11 @@ use gasnet_conduit::{
 };
 use gasnet_conduit_util::slot_table::SlotTable;
 use gasnet_sys::atomic::Mutex;
-use gasnet_sys::lock;
+use gasnet_sys::{lock, mem};
 use std::sync::Arc;
 
 /// Bytes of a key: the network address.
 const KEY_BYTES: usize = 8;
-/// The network maps whole pages.
-const PAGE: usize = 4096;
 
 /// Pages that are mapped for a segment, and for others that lie inside them.
 #[derive(Debug)]
@@ -67,9 +65,11 @@ impl Memory {
         if let Some(mapping) = mappings.iter_mut().find(is_shared) {
             if !mapping.covers(pages) {
                 return Err(ConduitError {
-                    message: "The elan conduit cannot map a segment that has a page in common with another and is not \
-                              inside it: Elan3 maps a page once. Align segments to 4096 bytes."
-                        .into(),
+                    message: format!(
+                        "The elan conduit cannot map a segment that has a page in common with another and is not \
+                         inside it: Elan3 maps a page once. Align segments to {} bytes.",
+                        mem::page_size()
+                    ),
                 });
             }
             mapping.segments += 1;
@@ -125,12 +125,14 @@ impl Segments for Memory {
 
     fn max_bytes(&self) -> usize {
         // Two segments that begin and end in the middle of pages.
-        usize::try_from(self.shim.info.map_bytes).map_or(usize::MAX, |bytes| bytes.saturating_sub(4 * PAGE))
+        usize::try_from(self.shim.info.map_bytes).map_or(usize::MAX, |bytes| bytes.saturating_sub(4 * mem::page_size()))
     }
 
     fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
-        let start = memory.base & !(PAGE - 1);
-        let bytes = (memory.base + memory.bytes).next_multiple_of(PAGE) - start;
+        // The network maps whole pages.
+        let page = mem::page_size();
+        let start = memory.base & !(page - 1);
+        let bytes = (memory.base + memory.bytes).next_multiple_of(page) - start;
         let (mapping, mapped) = self.map((start, bytes))?;
         let address = mapped + (memory.base - start) as u64;
         Ok(Registration {

@@ -59,7 +59,7 @@ pub unsafe extern "C" fn gex_Segment_Attach(segment: *mut *const Segment, tm: Te
         complain(name, "segment_p must not be null");
         return ERR_BAD_ARG;
     }
-    let page = mem::page_size();
+    let page = mem::segment_page();
     if rules::CHECKED && bytes % page != 0 && !is_everything() {
         gasnet_tools::process::warn(format_args!(
             "{name}: {bytes} bytes is not a multiple of GASNET_PAGESIZE ({page}) and is rounded up"

@@ -307,11 +307,11 @@ mod tests {
     /// Pages in memory of those that lie wholly inside `span`, and all of them.
     #[cfg(not(feature = "debug-checks"))]
     fn resident(span: Span) -> (usize, usize) {
-        const PAGE: usize = 4096;
-        let first = (span.at as usize).next_multiple_of(PAGE);
-        let mut pages = vec![0u8; (span.at as usize + span.bytes - first) / PAGE];
+        let page = gasnet_sys::mem::page_size();
+        let first = (span.at as usize).next_multiple_of(page);
+        let mut pages = vec![0u8; (span.at as usize + span.bytes - first) / page];
         // SAFETY: the range is mapped, its owner lives, and `pages` has a byte for each page.
-        let done = unsafe { libc::mincore(first as *mut libc::c_void, pages.len() * PAGE, pages.as_mut_ptr()) };
+        let done = unsafe { libc::mincore(first as *mut libc::c_void, pages.len() * page, pages.as_mut_ptr()) };
         assert_eq!(done, 0, "mincore: {}", std::io::Error::last_os_error());
         (pages.iter().filter(|page| *page & 1 == 1).count(), pages.len())
     }

@@ -7,6 +7,7 @@
 //! travels.
 
 use gasnet_sys::atomic::{Mutex, MutexGuard};
+use gasnet_sys::padded::Padded;
 
 use crate::event::{self, Op, OpKind};
 use crate::mk::MemRef;
@@ -72,12 +73,7 @@ struct Table {
 /// Threads beyond this number share tables.
 const TABLES: usize = 64;
 
-/// One cache line each, or threads would slow each other down.
-#[repr(align(64))]
-#[derive(Debug)]
-struct Padded(Mutex<Table>);
-
-static ALL: [Padded; TABLES] = [const {
+static ALL: [Padded<Mutex<Table>>; TABLES] = [const {
     Padded(Mutex::new(Table {
         transfers: Vec::new(),
         free: Vec::new(),

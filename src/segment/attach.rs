@@ -24,7 +24,7 @@ pub fn was_attached() -> bool {
 }
 
 fn page_floor(bytes: u64) -> usize {
-    bytes as usize & !(mem::page_size() - 1)
+    bytes as usize & !(mem::segment_page() - 1)
 }
 
 /// Most bytes that each rank of this host may attach: `GASNET_MAX_SEGSIZE`, bounded by what the
@@ -37,7 +37,7 @@ pub fn max_local_bytes(host_ranks: u32) -> usize {
         Per::Process => wanted.min(memory.available),
         Per::Host => wanted.min(memory.available) / u64::from(host_ranks),
     };
-    page_floor(per_rank).max(mem::page_size())
+    page_floor(per_rank).max(mem::segment_page())
 }
 
 fn words(bytes: &[u8]) -> Vec<u64> {
@@ -134,7 +134,7 @@ impl Runtime {
     }
 
     fn check_size(&self, bytes: usize) -> Result<usize, Refusal> {
-        let page = mem::page_size();
+        let page = mem::segment_page();
         if bytes == 0 || bytes % page != 0 {
             return Err(Refusal::Argument(format!(
                 "{bytes} bytes is not a positive multiple of the page size, {page}"

@@ -70,8 +70,10 @@ impl Retired {
 pub fn create(rt: &Runtime, address: usize, bytes: usize) -> Result<&'static Segment, String> {
     let _whole = gasnet_sys::cancel::disable();
     let (base, bytes, memory) = if address == 0 {
-        let bytes = bytes.next_multiple_of(mem::page_size());
-        let base = mem::map_private(bytes).map_err(|why| format!("cannot map {bytes} bytes for a segment: {why}"))?;
+        let page = mem::segment_page();
+        let bytes = bytes.next_multiple_of(page);
+        let base = mem::map_private_aligned(bytes, page)
+            .map_err(|why| format!("cannot map {bytes} bytes for a segment: {why}"))?;
         (base, bytes, Memory::Mapped)
     } else {
         (address, bytes, Memory::Client)

@@ -17,6 +17,7 @@
 //! load in [`Cells::result`] (acquire).
 
 use gasnet_sys::atomic::{AtomicU32, AtomicU64, Ordering};
+use gasnet_sys::padded::Padded;
 
 /// The name that a rank passes to a barrier, or the merged name of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +75,7 @@ impl Name {
 }
 
 /// The words of one parity.
-#[repr(C, align(128))]
+#[repr(C)]
 #[derive(Debug, Default)]
 struct Cell {
     /// Ranks that have arrived in this phase.
@@ -92,7 +93,7 @@ struct Cell {
 /// The words of a counting barrier. All zero initially.
 #[repr(C)]
 #[derive(Debug, Default)]
-pub struct Cells([Cell; 2]);
+pub struct Cells([Padded<Cell>; 2]);
 
 impl Cells {
     fn cell(&self, phase: u32) -> &Cell {
@@ -147,15 +148,11 @@ pub const MAX_FLAGS: usize = 16;
 /// Bit of a word at which the phase begins; the name is below.
 const PHASE_SHIFT: u32 = 34;
 
-/// The flags of one rank, by parity of the phase: 1 + the phase of its last arrival, and its name.
-#[repr(C, align(128))]
-#[derive(Debug, Default)]
-struct RankFlags([AtomicU64; 2]);
-
-/// The flags of all ranks. All zero initially.
+/// The flags of each rank, by parity of the phase: 1 + the phase of its last arrival, and its name.
+/// All zero initially.
 #[repr(C)]
 #[derive(Debug, Default)]
-pub struct Flags([RankFlags; MAX_FLAGS]);
+pub struct Flags([Padded<[AtomicU64; 2]>; MAX_FLAGS]);
 
 impl Flags {
     /// Arrival of `neighbour` with `name`.

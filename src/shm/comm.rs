@@ -19,9 +19,10 @@ use super::layout::class_index;
 use super::memory::{CommMemory, RingMemory, UNIT};
 use super::pool::{Blocks, Pool};
 use super::ring::{Consumer, Corrupt, Front, Producer, Word};
-use crate::sync::{Padded, TryLock};
+use crate::sync::TryLock;
 use gasnet_conduit::{Busy, Class, PollScope};
 use gasnet_sys::atomic::{fence, fence_after_exchange, light_fence, AtomicU32, AtomicU64, Ordering};
+use gasnet_sys::padded::Padded;
 use gasnet_sys::{futex, membarrier};
 
 /// Neighbourhoods of up to this many ranks poll every ring, without pending masks.

@@ -15,6 +15,7 @@
 
 use super::memory::{blocks_bytes, ring_bytes, INLINE_BUFFER_BYTES, STAGING_BUFFER_BYTES, UNIT};
 use gasnet_conduit::Class;
+use gasnet_sys::padded::LINE;
 
 /// Largest payload of a Medium inside a neighbourhood, in bytes; also the payload size of a block.
 pub const MAX_MEDIUM: usize = 65_536;
@@ -24,10 +25,10 @@ pub const MIN_RING: usize = 4096;
 const MAX_RING: usize = 65_536;
 const MOST_RING: usize = 2 << 20;
 const INBOX: usize = 1 << 20;
+/// Areas begin at multiples of the smallest page. Where pages are larger, they share some.
 const PAGE: usize = 4096;
-/// Bytes of the control page.
-pub const CONTROL: usize = PAGE;
-const LINE: usize = 128;
+/// Bytes of the control page, which has words of up to 16 ranks on lines of their own.
+pub const CONTROL: usize = 32 * LINE;
 /// Maximum collective buffers per rank.
 pub const MAX_COLL_BUFFERS: usize = 65_535;
 
@@ -204,7 +205,9 @@ mod tests {
     #[test]
     fn inbox_memory_is_bounded_until_rings_are_smallest() {
         for ranks in [16, 64, 128, 256] {
-            assert!(Layout::new(ranks, 0, 4, 0).inbox_bytes() <= 2 * INBOX + ranks * 256 + PAGE + ranks * MIN_RING / 2);
+            assert!(
+                Layout::new(ranks, 0, 4, 0).inbox_bytes() <= 2 * INBOX + ranks * 2 * LINE + PAGE + ranks * MIN_RING / 2
+            );
         }
     }
 }

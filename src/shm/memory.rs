@@ -7,11 +7,12 @@
 use super::layout::{Layout, MAX_MEDIUM};
 use gasnet_conduit::Class;
 use gasnet_sys::atomic::{AtomicU32, AtomicU64};
+use gasnet_sys::padded::LINE;
 
 /// Bytes of a ring unit: one cache line.
 pub const UNIT: usize = 64;
 /// Bytes before the units: the head, on cache lines of its own.
-const RING_HEADER: usize = 128;
+const RING_HEADER: usize = LINE;
 /// Bytes before each payload block.
 const BLOCK_HEADER: usize = UNIT;
 

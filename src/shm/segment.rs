@@ -102,14 +102,14 @@ impl SegmentTable {
     }
 }
 
-/// Page-aligned offsets of segments of the given sizes, back to back, and the total size.
+/// Aligned offsets of segments of the given sizes, back to back, and the total size.
 pub fn offsets(sizes: &[usize]) -> (Vec<usize>, usize) {
     let mut end = 0usize;
     let offsets = sizes
         .iter()
         .map(|&size| {
             let start = end;
-            end += size.next_multiple_of(mem::page_size());
+            end += size.next_multiple_of(mem::segment_page());
             start
         })
         .collect();
@@ -125,7 +125,7 @@ pub fn total_bytes(sizes: &[usize], shape: TableShape) -> usize {
 /// agree between neighbours, else anywhere. The error is that of the operating system.
 pub fn map(fd: i32, sizes: &[usize], shape: TableShape, wanted: Option<usize>) -> std::io::Result<Mapping> {
     let (offsets, end) = offsets(sizes);
-    let base = mem::map_shared(fd, total_bytes(sizes, shape), wanted)?;
+    let base = mem::map_shared_aligned(fd, total_bytes(sizes, shape), mem::segment_page(), wanted)?;
     // A client that writes beyond its segment faults before it reaches the table.
     mem::forbid(base + end, mem::page_size())?;
     let table = (base + end + mem::page_size()) as *const AtomicU64;
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn offsets_are_page_multiples() {
-        let page = mem::page_size();
+        let page = mem::segment_page();
         assert_eq!(offsets(&[page, 1, 3 * page]), (vec![0, page, 2 * page], 5 * page));
         assert_eq!(offsets(&[]), (vec![], 0));
     }

@@ -21,8 +21,8 @@ use std::time::Duration;
 use gasnet_tools::timer::monotonic_ns;
 
 use crate::shm::comm::Slept;
-use crate::sync::Padded;
 use gasnet_sys::futex;
+use gasnet_sys::padded::Padded;
 
 /// Up to this many followers are woken by every notification.
 const FEW: u32 = 8;

@@ -24,6 +24,7 @@ pub mod maybe_locked;
 pub mod mem;
 pub mod membarrier;
 pub mod net;
+pub mod padded;
 pub mod process;
 pub mod process_vm;
 pub mod progress;

@@ -252,6 +252,59 @@ pub fn map_readable(fd: RawFd, bytes: usize) -> io::Result<usize> {
     map_with(ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_SHARED, fd)
 }
 
+/// `GASNETT_PAGESIZE` of the C headers: the largest page with which kernels of this architecture
+/// are configured.
+const LARGEST_PAGE: usize = if cfg!(any(target_arch = "aarch64", target_arch = "powerpc64")) {
+    64 << 10
+} else {
+    4096
+};
+
+/// Granularity of segments, whatever the page of this host's kernel is: clients know only the
+/// headers' page.
+pub fn segment_page() -> usize {
+    LARGEST_PAGE.max(page_size())
+}
+
+/// As [`map_shared`], at a multiple of `alignment`.
+pub fn map_shared_aligned(fd: RawFd, bytes: usize, alignment: usize, wanted: Option<usize>) -> io::Result<usize> {
+    let base = map_shared(fd, bytes, wanted)?;
+    if base % alignment == 0 {
+        return Ok(base);
+    }
+    // SAFETY: mapped above, and unknown to others.
+    unsafe { unmap(base, bytes) };
+    map_aligned(bytes, alignment, libc::MAP_SHARED | libc::MAP_NORESERVE, fd)
+}
+
+/// Maps zeroed private memory at a multiple of `alignment`.
+pub fn map_private_aligned(bytes: usize, alignment: usize) -> io::Result<usize> {
+    map_aligned(bytes, alignment, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
+}
+
+/// Maps at a multiple of `alignment`, a power of two and at least a page: reserves more addresses,
+/// and returns those on both sides.
+fn map_aligned(bytes: usize, alignment: usize, flags: i32, fd: RawFd) -> io::Result<usize> {
+    let bytes = bytes.max(1).next_multiple_of(page_size());
+    let reserved = bytes + alignment - page_size();
+    let anonymous = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let first = map(ptr::null_mut(), reserved, anonymous, -1)?;
+    let base = first.next_multiple_of(alignment);
+    // SAFETY: replaces a part of the mapping above, which nobody else knows.
+    let mapped = map(base as *mut libc::c_void, bytes, flags | libc::MAP_FIXED, fd);
+    let (low, high) = match mapped {
+        Ok(_) => (base - first, first + reserved - base - bytes),
+        Err(_) => (reserved, 0),
+    };
+    for (address, bytes) in [(first, low), (base + bytes, high)] {
+        if bytes > 0 {
+            // SAFETY: of the mapping above, and not used.
+            unsafe { unmap(address, bytes) };
+        }
+    }
+    mapped
+}
+
 /// Makes pages of an own mapping inaccessible.
 pub fn forbid(base: usize, bytes: usize) -> io::Result<()> {
     // SAFETY: later accesses fault, which is what the caller wants; nothing of Rust's lies there.
@@ -284,7 +337,7 @@ fn map(hint: *mut libc::c_void, bytes: usize, flags: i32, fd: RawFd) -> io::Resu
 }
 
 fn map_with(hint: *mut libc::c_void, bytes: usize, access: i32, flags: i32, fd: RawFd) -> io::Result<usize> {
-    // SAFETY: without MAP_FIXED no existing mapping is replaced.
+    // SAFETY: without MAP_FIXED no existing mapping is replaced, and with it the caller's own.
     let address = unsafe { libc::mmap(hint, bytes, access, flags, fd, 0) };
     if address == libc::MAP_FAILED {
         Err(io::Error::last_os_error())
@@ -345,6 +398,33 @@ mod tests {
         for address in [a, b] {
             // SAFETY: the mapping is no longer used.
             unsafe { unmap(address, 3 * page_size()) };
+        }
+    }
+
+    #[test]
+    fn mappings_are_aligned_and_return_the_addresses_around_them() {
+        let page = page_size();
+        let memory = anon_memory("sys-test", Path::new("/tmp"), &mut |_| ()).unwrap();
+        memory.resize(3 * page).unwrap();
+        for alignment in [page, 2 * page, 64 * page] {
+            let shared = map_shared_aligned(memory.fd(), 3 * page, alignment, None).unwrap();
+            let near = map_shared_aligned(memory.fd(), 3 * page, alignment, Some(shared + page)).unwrap();
+            let private = map_private_aligned(3 * page, alignment).unwrap();
+            for base in [shared, near, private] {
+                assert_eq!(base % alignment, 0);
+                assert_eq!(is_writable(base, 3 * page), Some(true));
+            }
+            if alignment > 4 * page {
+                assert_eq!(is_writable(private - page, 5 * page), Some(false));
+            }
+            // SAFETY: mapped, and aligned.
+            unsafe { (shared as *mut u64).write_volatile(alignment as u64) };
+            // SAFETY: as above.
+            assert_eq!(unsafe { (near as *mut u64).read_volatile() }, alignment as u64);
+            for base in [shared, near, private] {
+                // SAFETY: the mapping is no longer used.
+                unsafe { unmap(base, 3 * page) };
+            }
         }
     }
 

@@ -7,10 +7,7 @@
 use crate::ffi::{Arrivals, Code, Domain};
 use gasnet_gni_abi as abi;
 use gasnet_sys::atomic::Mutex;
-use gasnet_sys::lock;
-
-/// Granularity of registrations.
-const PAGE: usize = 4096;
+use gasnet_sys::{lock, mem};
 
 /// A registration that an operation uses.
 #[derive(Debug)]
@@ -83,8 +80,9 @@ impl Registrations {
             is_written: writable,
         } = wanted;
         let flags = abi::GNI_MEM_RELAXED_PI_ORDERING | if writable { 0 } else { abi::GNI_MEM_READ_ONLY };
-        let start = address - address % PAGE;
-        let range = (start, (address + bytes).next_multiple_of(PAGE));
+        let page = mem::page_size();
+        let start = address - address % page;
+        let range = (start, (address + bytes).next_multiple_of(page));
         // SAFETY: by contract. Pages are mapped as a whole.
         let handle = unsafe { domains[domain].register((start, range.1 - start), Arrivals::None, flags)? };
         entries.push(Entry {

@@ -3,24 +3,21 @@
 #![forbid(unsafe_code)]
 
 use gasnet_sys::atomic::Ordering;
+use gasnet_sys::padded::Padded;
 use std::sync::atomic::AtomicI64;
 
 /// Room for the completions of work requests, beside those of receives.
 pub struct CompletionRoom {
-    /// None if the queue has room for all send queues.
-    left: Option<Left>,
+    /// None if the queue has room for all send queues. All threads that send write it.
+    left: Option<Padded<AtomicI64>>,
     /// Completions that the queue has room for.
     pub most: usize,
 }
 
-/// Of a cache line of its own, because all threads that send write it.
-#[repr(align(64))]
-struct Left(AtomicI64);
-
 impl CompletionRoom {
     /// For `most` completions, of send queues with `work_requests` work requests together.
     pub fn new(most: usize, work_requests: usize) -> Self {
-        let left = (work_requests > most).then(|| Left(AtomicI64::new(most as i64)));
+        let left = (work_requests > most).then(|| Padded(AtomicI64::new(most as i64)));
         Self { left, most }
     }
 
@@ -28,7 +25,7 @@ impl CompletionRoom {
     #[inline]
     pub fn take(&self) -> bool {
         let Some(left) = &self.left else { return true };
-        if left.0.fetch_sub(1, Ordering::Relaxed) > 0 {
+        if left.fetch_sub(1, Ordering::Relaxed) > 0 {
             return true;
         }
         self.give_back(1);
@@ -39,7 +36,7 @@ impl CompletionRoom {
     /// take the rest: they return theirs only with a later one.
     #[inline]
     pub fn is_short(&self) -> bool {
-        let is_short = |left: &Left| left.0.load(Ordering::Relaxed) < (self.most / 2) as i64;
+        let is_short = |left: &Padded<AtomicI64>| left.load(Ordering::Relaxed) < (self.most / 2) as i64;
         self.left.as_ref().is_some_and(is_short)
     }
 
@@ -47,7 +44,7 @@ impl CompletionRoom {
     #[inline]
     pub fn give_back(&self, completions: usize) {
         if let Some(left) = &self.left {
-            left.0.fetch_add(completions as i64, Ordering::Relaxed);
+            left.fetch_add(completions as i64, Ordering::Relaxed);
         }
     }
 }

@@ -477,11 +477,12 @@ impl Upcalls for SharedParts<'_> {
     }
 }
 
-const PAGE: usize = 4096;
+/// Bytes of the largest page.
+const PAGE: usize = 64 << 10;
 
 /// Memory as segments have it: networks may check whole pages only.
 #[derive(Clone)]
-#[repr(align(4096))]
+#[repr(align(65536))]
 struct Page([u64; PAGE / 8]);
 
 /// Access to memory that is not registered, or no longer, is a lost peer or an error at its owner,

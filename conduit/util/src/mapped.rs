@@ -14,7 +14,7 @@ pub struct Mapped {
 impl Mapped {
     /// Maps at least this number of bytes.
     pub fn new(bytes: usize) -> io::Result<Self> {
-        let bytes = bytes.next_multiple_of(4096);
+        let bytes = bytes.next_multiple_of(mem::page_size());
         let address = mem::map_private(bytes)?;
         Ok(Self { address, bytes })
     }

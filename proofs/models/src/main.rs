@@ -37,6 +37,8 @@ mod event;
 #[allow(dead_code)]
 #[path = "../../../src/hsl.rs"]
 mod hsl;
+#[path = "../../../base/sys/src/padded.rs"]
+pub mod padded;
 #[allow(dead_code)]
 #[path = "../../../src/sync.rs"]
 mod sync;

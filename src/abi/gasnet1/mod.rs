@@ -112,7 +112,7 @@ pub unsafe extern "C" fn gasnet_attach(
         entry.index = registered.index;
     }
     // A segment of 0 bytes has one page (gasnet1_differences.md).
-    let bytes = if bytes == 0 { mem::page_size() } else { bytes };
+    let bytes = if bytes == 0 { mem::segment_page() } else { bytes };
     // Runs no handlers: other ranks may have returned already and send, while some clients set up
     // what their handlers need after their own call has returned (epcc).
     runtime::without_handlers(|| super::segment::attach("gasnet_attach", bytes, |_| ()))
