@@ -2,8 +2,10 @@
 # them. The build itself, from a release and offline, only in make check-all.
 . "$(dirname -- "$0")/lib.sh"
 scratch
-unset CFLAGS CPPFLAGS CXXFLAGS LDFLAGS prefix MPIRUN_CMD PMIRUN_CMD CARGO_BUILD_TARGET
+unset CFLAGS CPPFLAGS CXXFLAGS LDFLAGS prefix MPIRUN_CMD PMIRUN_CMD CARGO_BUILD_TARGET CRAYPE_NETWORK_TARGET
 cd "$WORK" || exit 1
+# A machine without hardware of elan, gni and ofi.
+export HARDWARE_ROOT="$WORK/plain"
 
 # in_tree NAME TREE OPTIONS...: configures in the folder TREE.
 in_tree() {
@@ -71,10 +73,10 @@ EON
 attempt "configure: config.status by its environment" \
     sh -c "cd upcxx && CONFIG_COMMANDS= CONFIG_LINKS= CONFIG_HEADERS= CONFIG_FILES=../names:../names.in ./config.status"
 has "config.status replaces names" \
-    '^CONDUITS=elan gni ibv mpi ofi smp ucx udp FAMILY=[A-Z][A-Za-z]*/[A-Z][A-Za-z]*/none PERL=.*perl SUFFIX=$' names
+    '^CONDUITS=ibv mpi smp ucx udp FAMILY=[A-Z][A-Za-z]*/[A-Z][A-Za-z]*/none PERL=.*perl SUFFIX=$' names
 has "config.status leaves other names alone" '^THREADS=-D_REENTRANT/-lpthread X=@NOTHING@$' names
 attempt "configure: make echovar" \
-    sh -c "make -s -C upcxx echovar VARNAME=CONDUITS | grep -qx 'CONDUITS=\"elan gni ibv mpi ofi smp ucx udp\"'"
+    sh -c "make -s -C upcxx echovar VARNAME=CONDUITS | grep -qx 'CONDUITS=\"ibv mpi smp ucx udp\"'"
 attempt "configure: config.status knows AR" \
     sh -c "echo 'AR=@AR@' | (cd upcxx && ./config.status --file=-:-) | grep -q '^AR=/.*ar$'"
 # Only configured: make check-all builds both.
@@ -177,8 +179,26 @@ has "a site's command for udp" '^DEFAULT_CSPAWN_CMD := a %C$' flags/config.mk
 refuses "a version of PMI that is none" 'x, 1, 2 or cray is expected' --with-pmi-version=3
 refuses "a conduit that is not here" 'no conduit portals4' --enable-portals4
 in_tree "a conduit that is only probed for" probed --enable-portals4=probe
-refuses "no conduit" 'no conduit is left' --disable-smp --disable-ibv --disable-ucx --disable-ofi \
-    --disable-udp --disable-mpi --disable-gni --disable-elan
+refuses "no conduit" 'no conduit is left' --disable-smp --disable-ibv --disable-ucx --disable-udp --disable-mpi
+# Clients older than a conduit stop at it (UPC++ 2020.11.9 at elan, gni and ofi).
+in_tree "conduits that are asked for" asked --enable-elan --enable-gni --enable-ofi
+has "conduits that are asked for" '^CONDUITS := elan gni ibv mpi ofi smp ucx udp$' asked/config.mk
+for path in dev/kgni0:gni proc/qsnet/version:elan dev/hfi1_0:ofi sys/class/cxi/cxi0:ofi \
+    sys/bus/pci/drivers/efa/0000:00:06.0:ofi; do
+    name=${path##*:}
+    rm -rf hardware
+    mkdir -p "hardware/${path%:*}"
+    HARDWARE_ROOT=$WORK/hardware
+    in_tree "hardware: ${path%:*}" hard
+    HARDWARE_ROOT=$WORK/plain
+    has "hardware: ${path%:*}" "^CONDUITS := .*\<$name\>" hard/config.mk
+done
+for target in aries:gni gemini:gni ofi:ofi; do
+    export CRAYPE_NETWORK_TARGET="${target%:*}"
+    in_tree "module craype-network-${target%:*}" hard
+    unset CRAYPE_NETWORK_TARGET
+    has "module craype-network-${target%:*}" "^CONDUITS := .*\<${target#*:}\>" hard/config.mk
+done
 refuses "no mode" 'no thread mode' --disable-seq --disable-par --disable-parsync
 refuses "a prefix with a blank" 'special characters in --prefix' --prefix="$WORK/a b"
 refuses "a compiler that is none" 'C compiler does not' --with-cc=/bin/false
@@ -256,8 +276,10 @@ for value in 'CONDUITS:gni smp' 'DEFAULT_USE_UDREG:0' 'DEFAULT_GNI_MAX_MEDIUM:81
     has "a site's default on a Cray" "^${value%%:*} := ${value#*:}$" cray/config.mk
 done
 for option in --disable-aries --disable-gemini --disable-gni; do
+    export CRAYPE_NETWORK_TARGET=aries
     in_tree "without gni" without "$option" --enable-aries-udreg --disable-bug3480-workaround
-    has "$option" '^CONDUITS := elan ibv mpi ofi smp ucx udp$' without/config.mk
+    unset CRAYPE_NETWORK_TARGET
+    has "$option" '^CONDUITS := ibv mpi smp ucx udp$' without/config.mk
 done
 in_tree "a spawner of elan" elan --with-elan-spawner=pmi
 has "a spawner of elan" '^DEFAULT_ELAN_SPAWNER := pmi$' elan/config.mk

@@ -6,6 +6,7 @@ Writes their table in docs/compat.md, between two comments. --check fails where 
 --against: fails unless the list has every option in FILE, the output of a `configure --help`.
 --try: fails unless CONFIGURE treats each option as the list says."""
 
+import os
 import re
 import subprocess
 import sys
@@ -88,7 +89,9 @@ def settings(configure, *options):
     """What configure would write with these options, and its warnings."""
     words = [configure, "--no-create", "CC=true", "CXX=true", "--enable-smp", *options]
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+        # Where ofi is built unasked, on any machine.
+        environment = os.environ | {"CRAYPE_NETWORK_TARGET": "ofi", "HARDWARE_ROOT": folder}
+        done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(f"{' '.join(words)}: {done.stderr}")
         # The folder, and the options themselves.
