@@ -28,20 +28,14 @@ impl Link {
     /// keep what is started until a poll of this process, which may compute first.
     #[inline]
     pub fn endpoint(&self, turn: &Turn<'_>, peer: JobRank) -> Result<Endpoint, Busy> {
-        let endpoint = self.contacted(turn, peer)?;
+        let endpoint = match self.peers.endpoint(peer) {
+            Some(endpoint) => endpoint,
+            None => self.connect(turn, peer)?,
+        };
         if self.peers.is_ready(peer) {
             Ok(endpoint)
         } else {
             Err(Busy)
-        }
-    }
-
-    /// The endpoint of a peer, made at the first contact.
-    #[inline]
-    pub fn contacted(&self, turn: &Turn<'_>, peer: JobRank) -> Result<Endpoint, Busy> {
-        match self.peers.endpoint(peer) {
-            Some(endpoint) => Ok(endpoint),
-            None => self.connect(turn, peer),
         }
     }
 

@@ -36,8 +36,10 @@ impl Network for Net {
         self.poll(scope, upcalls)
     }
 
-    /// An orderly stop tells peers that were contacted that this is no crash. UCX is left alone:
-    /// its worker has operations under way, and other threads may be inside.
+    /// An orderly stop tells peers that this process is connected with that this is no crash. It
+    /// makes no connection: all ranks stop at about the same time, and UCX prints errors if it
+    /// connects to a process that has ended. UCX is left alone: its worker has operations under
+    /// way, and other threads may be inside.
     fn stop(&self, how: Stop) {
         let link = self.link();
         if link.peers.states.is_stopped() {
@@ -48,7 +50,7 @@ impl Network for Net {
                 // If that fails, the peer is gone, or it learns of the end from its node agent.
                 let _ = self.messages.send_header(link, peer, Kind::Bye, 0);
             }
-            // Messages may wait behind others, or for a connection.
+            // Messages may wait behind others.
             self.progress(LAST_ROUNDS);
         }
         link.peers.states.stop();

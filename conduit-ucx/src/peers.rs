@@ -26,8 +26,6 @@ struct Peer {
     endpoint: AtomicUsize,
     /// Its endpoint is connected: what is started leaves without a poll of this process.
     is_ready: AtomicBool,
-    /// It has sent something, so it has an endpoint to this process.
-    has_sent: AtomicBool,
     credits: PeerCredits,
     unflushed: Mutex<Unflushed>,
 }
@@ -48,7 +46,6 @@ impl Peers {
         let peer = || Peer {
             endpoint: AtomicUsize::new(0),
             is_ready: AtomicBool::new(false),
-            has_sent: AtomicBool::new(false),
             credits: limits.peer(),
             unflushed: Mutex::default(),
         };
@@ -90,21 +87,13 @@ impl Peers {
         self.of(rank).is_ready.load(Ordering::Acquire)
     }
 
-    /// Notes that a peer has sent something.
-    #[inline]
-    pub fn note_sent(&self, rank: JobRank) {
-        let has_sent = &self.of(rank).has_sent;
-        if !has_sent.load(Ordering::Relaxed) {
-            has_sent.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// The peers that are present and have a connection with this process.
+    /// The peers that are present and that this process is connected with.
     pub fn connected(&self) -> impl Iterator<Item = JobRank> + '_ {
-        let has_sent = |rank: JobRank| self.of(rank).has_sent.load(Ordering::Relaxed);
-        let is_connected = move |rank: &JobRank| self.endpoint(*rank).is_some() || has_sent(*rank);
         let is_present = |rank: &JobRank| self.states.is_present(*rank);
-        (0..self.count()).map(JobRank).filter(is_connected).filter(is_present)
+        (0..self.count())
+            .map(JobRank)
+            .filter(|rank| self.is_ready(*rank))
+            .filter(is_present)
     }
 
     /// The peer that has an endpoint.

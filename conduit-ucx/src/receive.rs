@@ -92,7 +92,6 @@ impl Arrivals {
         let (Some(kind), Some(data)) = (Kind::of(message.id), message.data) else {
             return corrupt("a message that no rank sends");
         };
-        peers.note_sent(source);
         if !peers.account(source).give_back(header.credits) {
             return Retention::Released;
         }

@@ -122,13 +122,7 @@ fn transmit(link: &Link, mut held: OwnedOperation, kind: Kind, bytes: usize) -> 
     let (context, peer) = (held.context(), held.peer);
     let (header, packet) = held.bytes(HEADER + bytes).split_at_mut(HEADER);
     let turn = link.worker.turn();
-    // The last message of a process waits for nothing.
-    let endpoint = if kind == Kind::Bye {
-        link.contacted(&turn, peer)
-    } else {
-        link.endpoint(&turn, peer)
-    };
-    let Ok(endpoint) = endpoint else {
+    let Ok(endpoint) = link.endpoint(&turn, peer) else {
         return Err(held);
     };
     // SAFETY: nobody changes the message until it completes.
