@@ -1,5 +1,4 @@
-/* The job ends when each rank has sent to its right neighbour, and to no other since the start.
- * NP: 2 4 */
+/* The job ends when each rank has sent to its right neighbour, and to no other since the start. */
 #include <gasnetex.h>
 
 #include <stdio.h>
