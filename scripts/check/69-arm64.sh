@@ -42,12 +42,12 @@ exec '$tools/usr/bin/qemu-aarch64-static' -L '$tools/usr/$machine' $* \"\$@\"" >
         -o "$_command.so" "$ROOT/scripts/check/emulated_exec.c"
 }
 
-# programs NAME CONFIGURATIONS FOLDER|OPTION...: by the emulator of this name.
+# programs NAME LEFT_OUT FOLDER|OPTION...: by the emulator of this name, but for some.
 programs() {
-    _command=$tools/$1 _configurations=$2
+    _command=$tools/$1 _left_out=$2
     shift 2
-    compat_tests "$@" --library release="$prefix" --configurations "$_configurations" --few-ranks "1 2 3 4" \
-        --leave-out tools_misc=qemu_sets_no_limit_of_the_stack --timeout-factor 20 --wrapper "$_command" \
+    compat_tests "$@" --library release="$prefix" --configurations "release:smp:0 release:udp:1" \
+        --few-ranks "1 2 3 4" --leave-out "$_left_out" --timeout-factor 20 --wrapper "$_command" \
         --flags="-Wl,--no-as-needed $_command.so"
 }
 
@@ -64,6 +64,9 @@ attempt "arm64 machine of libraries and programs" of_machine "$prefix"/lib/*.so.
     "$prefix"/bin/gasnet_perf
 attempt "arm64 emulator" emulator emulator
 attempt "arm64 emulator with pages of 64 KiB" emulator large-pages -p 65536
-programs emulator "release:smp:0 release:udp:1" smoke am rma atomic event coll gasnet1 vis tools --modes "seq par"
-programs large-pages "release:smp:0 release:udp:1" smoke am rma segment --modes par
+programs emulator "tools_misc=qemu_sets_no_limit_of_the_stack" smoke am rma atomic event coll gasnet1 vis tools \
+    --modes "seq par"
+maps=qemu_lists_not_all_memory_in_/proc/self/maps
+programs large-pages "am_immediate_half=$maps segment_memory=$maps immediate_bounded=qemu_counts_pages_of_this_kernel \
+    numa=its_library_is_for_this_machine" smoke am rma segment --modes par
 finish
