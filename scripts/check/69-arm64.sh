@@ -46,9 +46,10 @@ exec '$tools/usr/bin/qemu-aarch64-static' -L '$tools/usr/$machine' $* \"\$@\"" >
 programs() {
     _command=$tools/$1 _left_out=$2
     shift 2
-    compat_tests "$@" --library release="$prefix" --configurations "release:smp:0 release:udp:1" \
+    compat_tests "$@" --lines="$(basename -- "$_command"): " --library release="$prefix" \
+        --configurations "release:smp:0 release:udp:1" \
         --few-ranks "1 2 3 4" --leave-out "$_left_out" --timeout-factor 20 --wrapper "$_command" \
-        --flags="-Wl,--no-as-needed $_command.so"
+        --flags="-Wl,--no-as-needed $_command.so" || failures=1
 }
 
 in_check_all arm64
@@ -62,11 +63,11 @@ export PATH LD_LIBRARY_PATH RUSTC
 attempt "arm64 cross build" build || finish
 attempt "arm64 machine of libraries and programs" of_machine "$prefix"/lib/*.so.*.*.* "$prefix"/bin/gasnetrun_udp \
     "$prefix"/bin/gasnet_perf
-attempt "arm64 emulator" emulator emulator
-attempt "arm64 emulator with pages of 64 KiB" emulator large-pages -p 65536
-programs emulator "tools_misc=qemu_sets_no_limit_of_the_stack" smoke am rma atomic event coll gasnet1 vis tools \
+attempt "arm64 emulator" emulator arm64
+attempt "arm64 emulator with pages of 64 KiB" emulator arm64-large-pages -p 65536
+programs arm64 "tools_misc=qemu_sets_no_limit_of_the_stack" smoke am rma atomic event coll gasnet1 vis tools \
     --modes "seq par"
 maps=qemu_lists_not_all_memory_in_/proc/self/maps
-programs large-pages "am_immediate_half=$maps segment_memory=$maps immediate_bounded=qemu_counts_pages_of_this_kernel \
+programs arm64-large-pages "am_immediate_half=$maps segment_memory=$maps immediate_bounded=qemu_counts_pages_of_this_kernel \
     numa=its_library_is_for_this_machine" smoke am rma segment --modes par
 finish
