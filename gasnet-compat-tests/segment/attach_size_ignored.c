@@ -1,4 +1,4 @@
-// EVERYTHING: gex_Segment_Attach ignores the size, whatever it is, and says nothing about it.
+// In EVERYTHING: gex_Segment_Attach ignores the size, whatever it is, and says nothing about it.
 // NP: 1 3
 // SEGMENTS: everything
 // TIMEOUT: 60

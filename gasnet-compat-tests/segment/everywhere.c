@@ -1,4 +1,4 @@
-// EVERYTHING: static data, stack, heap and other mappings of every process as targets, without
+// In EVERYTHING: static data, stack, heap and other mappings of every process as targets, without
 // gex_Segment_Attach; what the queries say.
 // NP: 1 2 3 4
 // SEGMENTS: everything

@@ -1,5 +1,5 @@
-// EVERYTHING: 3 GiB in one put and one get, of memory that nobody attached. The kernel copies less
-// than 2 GiB at a time.
+// In EVERYTHING: 3 GiB in one put and one get, of memory that nobody attached. The kernel copies
+// less than 2 GiB at a time.
 // NP: 2
 // SEGMENTS: everything
 // MODES: par

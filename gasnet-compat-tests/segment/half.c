@@ -1,5 +1,5 @@
-// EVERYTHING: memory that the kernel cannot copy but its owner can, from a page in the middle on:
-// the owner's handler of SIGSEGV provides it when it is touched, as systems of shared virtual
+// In EVERYTHING: memory that the kernel cannot copy but its owner can, from a page in the middle
+// on: the owner's handler of SIGSEGV provides it when it is touched, as systems of shared virtual
 // memory do. Puts, gets and Longs across the border arrive whole. (The NIC of Elan4 reads and
 // writes such memory itself, without a signal.)
 // NP: 2

@@ -1,5 +1,5 @@
-// NUMA: the segment of a rank whose cores are of one node is asked for from there, whole and no
-// other; that of other ranks is not.
+// NUMA nodes: the segment of a rank whose cores are of one node is asked for from there, whole and
+// no other; that of other ranks is not.
 // NP: 1 2 3 4
 // SEGMENTS: fast large
 // DEVICES: yes

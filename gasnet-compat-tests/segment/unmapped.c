@@ -1,6 +1,6 @@
-// EVERYTHING: an address where the target has no memory, or none that may be written, ends the job,
-// and the target says who asked for what. Each case is a job of its own, started by this program,
-// which reads what it prints. (The NIC of Elan4 traps, and libelan ends the job.)
+// In EVERYTHING: an address where the target has no memory, or none that may be written, ends the
+// job, and the target says who asked for what. Each case is a job of its own, started by this
+// program, which reads what it prints. (The NIC of Elan4 traps, and libelan ends the job.)
 // NP: 2
 // CONDUITS: smp sock udp ibv gni ofi loop any
 // SEGMENTS: everything

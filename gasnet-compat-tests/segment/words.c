@@ -1,5 +1,5 @@
-// EVERYTHING: a process waits for words that its neighbour puts: each is seen whole, and after what
-// was put before it.
+// In EVERYTHING: a process waits for words that its neighbour puts: each is seen whole, and after
+// what was put before it.
 // NP: 2 4
 // SEGMENTS: everything
 // TIMEOUT: 120

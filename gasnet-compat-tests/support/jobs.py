@@ -331,6 +331,32 @@ def wants_stand_ins(found):
     return "DEVICES" in found and not os.environ.get("REAL_DEVICES")
 
 
+# The directives of test programs, with the words that those which select cases may have.
+CONDUITS = "any elan gni ibv loop mpi ofi smp sock ucx udp"
+DIRECTIVES = {
+    "ARGS": "",
+    "CONDUITS": CONDUITS,
+    "DEVICES": "yes",
+    "ENV": "",
+    "FLAGS": "",
+    "FLAVOURS": "debug release",
+    "LANGUAGE": "c++",
+    "MODES": "par parsync seq",
+    "NP": "",
+    "SEGMENTS": "everything fast large",
+    "TIMEOUT": "",
+}
+
+
+def check_directive(source, word, value):
+    """Refuses one that nothing reads: its program would silently run elsewhere, or nowhere."""
+    if word not in DIRECTIVES:
+        raise ValueError(f"{source}: there is no directive {word}; known: {', '.join(DIRECTIVES)}, VARIANT")
+    known = DIRECTIVES[word].split()
+    if wrong := [part for part in value.split() if known and part not in known]:
+        raise ValueError(f"{source}: {word} has no '{wrong[0]}'; known: {', '.join(known)}")
+
+
 def variants(source):
     """The directives of a test program, `// NAME: value` lines in its first comment: those of the
     program itself under the name "", and under its own name those of each `// VARIANT: name`, whose
@@ -347,6 +373,7 @@ def variants(source):
                 found[name] = {}
             elif match:
                 word, value = match.groups()
+                check_directive(source, word, value)
                 found[name][word] = f"{found[name][word]} {value}" if word in found[name] else value
     return {name: {**found[""], **own} for name, own in found.items()}
 
