@@ -97,7 +97,14 @@ beside_main() {
     [ "$(cat "$built")" = 0 ] || beside=''
     for step in $beside; do run "$step" "$log.beside" || :; done
 }
-case " $main " in *" build "*) ;; *) echo 0 >"$built" ;; esac
+case " $main " in
+*" build "*) ;;
+*)
+    echo 0 >"$built"
+    [ -z "$main$beside" ] || [ -e "$STAGE_RELEASE" ] ||
+        echo "check: no library is built, which most of these steps need: name step build, too" >&2
+    ;;
+esac
 if [ -n "$main" ] && [ -n "$apart$beside" ]; then
     beside_main >"$BUILD/check.beside" 2>&1 &
     lane=$!

@@ -13,6 +13,10 @@ tool() {
     echo "lint: $1 is not installed; run scripts/setup.sh lint" >&2
     exit 1
 }
+for component in fmt clippy; do
+    cargo $component --version >/dev/null 2>&1 ||
+        { echo "lint: cargo $component is not installed; run scripts/setup.sh lint" >&2; exit 1; }
+done
 shellcheck=$(tool shellcheck)
 clang_format=$(tool clang-format)
 ruff=$(tool ruff)

@@ -138,14 +138,18 @@ parts=$*
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')
 missing=${missing% }
 
-if [ "${SETUP:-1}" = 0 ]; then
-    [ -z "$missing" ] || echo "setup: missing, so some tests are skipped: $missing"
-    exit 0
-fi
-
 if ! command -v cargo >/dev/null 2>&1; then
     echo "setup: cargo is not on PATH; install Rust first (https://rustup.rs)" >&2
     exit 1
+fi
+if [ "${SETUP:-1}" = 0 ]; then
+    for package in gcc g++ binutils libc6-dev python3; do
+        case " $missing " in
+        *" $package "*) echo "setup: without $package nothing can be built and tested" >&2; exit 1 ;;
+        esac
+    done
+    [ -z "$missing" ] || echo "setup: missing, so some tests are skipped: $missing"
+    exit 0
 fi
 # Formatting and linting are components of rustup toolchains.
 if { has lint || has all; } && command -v rustup >/dev/null 2>&1; then

@@ -23,27 +23,28 @@ families=$(cd gasnet-compat-tests && for family in *; do
     case $family in common | headers | support | cluster | network | __* | *.*) ;; *) printf '%s ' "$family" ;; esac
 done)
 
-# run COMMAND...: shows and keeps the output. A failure without a line of its own gets one.
+# run NAME COMMAND...: shows and keeps the output. A failure without a line of its own gets one.
 run() {
-    _before=$(wc -l <"$log")
+    _before=$(wc -l <"$log") _name=$1
+    shift
     { "$@" 2>&1 || echo "exit status $? of $*"; } | tee -a "$log"
     if tail -n +"$((_before + 1))" "$log" | grep -q '^exit status' &&
         ! tail -n +"$((_before + 1))" "$log" | grep -qE '^FAIL |^test result: FAILED'; then
-        echo "FAIL $1 $2" | tee -a "$log"
+        echo "FAIL $_name" | tee -a "$log"
     fi
 }
 rust_tests() {
-    run env CARGO_TARGET_DIR="$BUILD/unit" python3 -B scripts/check/unit_tests.py "$@"
+    run "tests in Rust" env CARGO_TARGET_DIR="$BUILD/unit" python3 -B scripts/check/unit_tests.py "$@"
 }
 libraries() { # CONDUITS
-    run env CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 BUILD="$BUILD/test" \
+    run "libraries of $1" env CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 BUILD="$BUILD/test" \
         make --no-print-directory -j "$(nproc)" install CONDUITS="$1" MODES=par UNIVERSAL=0 PREFIX="$stage"
 }
 programs() { # CONFIGURATIONS FOLDER|OPTION...
     _configurations=$1
     shift
-    run tests "$@" --lines --library release="$stage" --configurations "$_configurations" --modes par \
-        --timeout-factor 3 -n "$(nproc)"
+    run "programs over $_configurations" tests "$@" --lines --library release="$stage" --modes par \
+        --configurations "$_configurations" --timeout-factor 3 -n "$(nproc)"
 }
 
 # Unknown names are refused before anything runs.

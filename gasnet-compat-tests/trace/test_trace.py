@@ -658,7 +658,7 @@ def test_perfetto(busy):
 # ---- the page in a browser
 
 
-@pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium on this machine; make setup installs it")
+@pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium here; scripts/setup.sh all installs it")
 def test_page_in_a_browser(busy, pages):
     """The cells and bars that the browser has drawn have the numbers of the program."""
     ranks = pages

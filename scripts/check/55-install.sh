@@ -172,7 +172,7 @@ EOF
 cmake_build() {
     cmake -S "$WORK/cmake" -B "$WORK/cmake/build" -DCMAKE_PREFIX_PATH="$1" && cmake --build "$WORK/cmake/build"
 }
-if attempt "install: CMake builds" cmake_build "$STAGE_RELEASE"; then
+if has_tool cmake "install: CMake" && attempt "install: CMake builds" cmake_build "$STAGE_RELEASE"; then
     expect "install: CMake static runs" "$WORK/cmake/build/hello_static"
     expect "install: CMake shared runs" "$WORK/cmake/build/hello_shared"
     named "install: CMake static" "$WORK/cmake/build/hello_static"
@@ -187,7 +187,7 @@ if attempt "install: CMake builds" cmake_build "$STAGE_RELEASE"; then
 fi
 
 # shellcheck source=cmake.sh
-. "$ROOT/scripts/check/cmake.sh"
+! has_tool cmake "install: CMake, other projects" || . "$ROOT/scripts/check/cmake.sh"
 
 # The shared library opened by an interpreter, names kept local.
 expect "install: shared library from Python" python3 "$ROOT/scripts/check/dlopen.py" \
@@ -262,7 +262,8 @@ if attempt "install: moved prefix, fragment compiles" fragment "$WORK/moved" par
     expect "install: moved prefix, fragment runs" "$WORK/m"
 fi
 rm -rf "$WORK/cmake/build"
-if attempt "install: moved prefix, CMake builds" cmake_build "$WORK/moved"; then
+if has_tool cmake "install: moved prefix, CMake" &&
+    attempt "install: moved prefix, CMake builds" cmake_build "$WORK/moved"; then
     expect "install: moved prefix, CMake runs" "$WORK/cmake/build/hello_shared"
 fi
 

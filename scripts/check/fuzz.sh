@@ -10,6 +10,10 @@
 # once or 2 GiB in all is kept in $BUILD/fuzz/found.
 . "$(dirname -- "$0")/../common.sh"
 cd "$ROOT"
+for target in ${TARGETS:-}; do
+    grep -rl 'FUZZ_TARGETS:' --include='*.rs' src conduit* job | xargs grep -q "(\"$target\"" ||
+        { echo "fuzz: there is no parser '$target'" >&2; exit 2; }
+done
 GASNET_TEST_ROUNDS=${ROUNDS:-5000000} GASNET_TEST_SEED=${SEED:-1}
 export GASNET_TEST_ROUNDS GASNET_TEST_SEED
 # Optimised, with overflow checks and debug assertions.

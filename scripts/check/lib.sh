@@ -22,6 +22,11 @@ attempt() {
     fi
 }
 
+# has_tool COMMAND NAME: whether it is installed. If not, as with SETUP=0, what NAME says is a skip.
+has_tool() {
+    command -v "$1" >/dev/null 2>&1 || { skip "$2: $1 is not installed (make setup)"; return 1; }
+}
+
 # in_check_all STEP: leaves a step, or the rest of it, out of a quick check; in_full_check: and out
 # of a check-all without FULL.
 in_check_all() {
