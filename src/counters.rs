@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 
 use crate::types::AmCategory;
-use gasnet_conduit::{Class, JobRank};
+use gasnet_conduit::Class;
 use gasnet_job::counters::{add, HandlerWord, Lane, RankCounters, WaitWord, LANES};
 use gasnet_job::Job;
 use gasnet_sys::process;
@@ -111,14 +111,10 @@ impl Recorder {
 
     /// A handler of the client begins. `bytes` is 0 for a Short.
     #[inline(always)]
-    pub fn handles(&self, class: Class, category: AmCategory, bytes: u32, index: u8, source: JobRank) {
+    pub fn handles(&self, class: Class, category: AmCategory, bytes: u32, handler: HandlerWord) {
         add(&self.lane.received[kind(class, category)], 1);
         add(&self.lane.received_bytes, u64::from(bytes));
-        let word = HandlerWord {
-            index,
-            source: source.0,
-        };
-        self.lane.handlers[class as usize].store(word.encode(), Ordering::Relaxed);
+        self.lane.handlers[class as usize].store(handler.encode(), Ordering::Relaxed);
         self.lane.handlers_since[class as usize].store(self.now(), Ordering::Relaxed);
     }
 
@@ -213,9 +209,10 @@ mod tests {
                 .map(|word| word.load(Ordering::Relaxed));
             words.map(|word| HandlerWord::decode(word).map(|word| word.index))
         };
-        recorder.handles(Class::Request, AmCategory::Medium, 30, 200, JobRank(1));
+        let handler = |index| HandlerWord { index, source: 1 };
+        recorder.handles(Class::Request, AmCategory::Medium, 30, handler(200));
         recorder.clock.store(9, Ordering::Relaxed);
-        recorder.handles(Class::Reply, AmCategory::Short, 0, 201, JobRank(1));
+        recorder.handles(Class::Reply, AmCategory::Short, 0, handler(201));
         assert_eq!(running(), [Some(200), Some(201)]);
         let since = recorder
             .lane

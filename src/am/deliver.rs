@@ -23,6 +23,7 @@ use crate::thread::{self, Context};
 use crate::trace::{self, EventKind};
 use crate::types::{EpIndex, Location, ANYWHERE};
 use gasnet_conduit::{Class, Completion, Cookie, JobRank, Upcalls};
+use gasnet_job::counters::HandlerWord;
 
 const CHECKED: bool = cfg!(feature = "debug-checks");
 
@@ -200,7 +201,11 @@ impl<'a> Delivery<'a> {
         };
         let began = trace::clock(trace::TraceCategory::Message);
         let recorder = thread::current().recorder.get();
-        recorder.handles(m.class, m.category, m.header.bytes, m.header.handler, m.source);
+        let handler = HandlerWord {
+            index: m.header.handler,
+            source: m.source.0,
+        };
+        recorder.handles(m.class, m.category, m.header.bytes, handler);
         thread::current().in_handler(context, entry.name, m.header.handler, || {
             let buffer = match m.category {
                 AmCategory::Short => None,
