@@ -20,8 +20,8 @@ mkdir -p "$SCRATCH/tree"
 status=0
 while IFS='|' read -r model file expression; do
     case $model in '' | '#'*) continue ;; esac
-    rm -rf "$SCRATCH/tree/src" "$SCRATCH/tree/proofs" "$SCRATCH/tree/conduit"
-    cp -R "$ROOT/src" "$ROOT/proofs" "$ROOT/conduit" "$SCRATCH/tree/"
+    rm -rf "$SCRATCH/tree/src" "$SCRATCH/tree/proofs" "$SCRATCH/tree/conduit" "$SCRATCH/tree/base"
+    cp -R "$ROOT/src" "$ROOT/proofs" "$ROOT/conduit" "$ROOT/base" "$SCRATCH/tree/"
     sed -i -E "$expression" "$SCRATCH/tree/$file"
     name="weakened $file: $expression"
     if cmp -s "$ROOT/$file" "$SCRATCH/tree/$file"; then
