@@ -218,9 +218,13 @@ fn a_port_that_changes() {
         ("lid-change=0:1:2000", "LID 1"),
         ("hcas=2 pkey-change=0:1:2000:0x8012", "partition key 0xffff (index 0)"),
     ] {
-        let printed = emulated::run_again(change, "GASNET_QP_TIMEOUT=8", &of_child("losing"));
         let warning = format!("emu0 port 1: its {lost} was changed or removed");
-        assert!((1..=2).contains(&printed.matches(&warning).count()), "{printed}");
+        // The other rank may lose this one, and end the job, before this one looks at events.
+        let mut runs = (0..5).map(|_| emulated::run_again(change, "GASNET_QP_TIMEOUT=8", &of_child("losing")));
+        let printed = runs
+            .find(|printed| printed.contains(&warning))
+            .expect("no run has the warning");
+        assert!(printed.matches(&warning).count() <= 2, "{printed}");
         let why = "failed: transport retry counter exceeded";
         assert!(
             printed.contains(why) && !printed.contains("several networks"),
