@@ -306,7 +306,7 @@ impl Op {
         a | b | c | d == 0
     }
 
-    /// What is outstanding. One by one: compilers do not unroll a loop of atomics.
+    /// Outstanding parts. Loads one by one: compilers do not unroll a loop of atomics.
     #[inline(always)]
     fn words(&self, order: Ordering) -> [u64; WORDS] {
         let [a, b, c, d] = &self.pending;

@@ -65,7 +65,7 @@ pub struct RankView {
     pub rank: u32,
     /// Its process.
     pub pid: Pid,
-    /// What that does.
+    /// The state of that.
     pub process: Process,
     /// Whether it counts (`GASNET_COUNTERS`).
     pub counts: bool,

@@ -242,8 +242,8 @@ good "every function's page leads to one that is there" "$odd"
 if has_tool mandoc "tree: manual pages by mandoc"; then
     for page in "1 gasnetrun_smp" "3 gex_RMA_PutNB" "3 gasnett_ticks_now" "3 gasnet_init" "7 gasnet" "7 gasnet_env"; do
         # shellcheck disable=SC2086
-        attempt "tree: man $page" sh -c 'cd "$1/share/man" && mandoc -T html "man$2/$3.$2" | grep -q "id=.NAME"' sh "$P" \
-            $page
+        attempt "tree: man $page" sh -c 'cd "$1/share/man" && mandoc -T html "man$2/$3.$2" | grep -q "id=.NAME"' \
+            sh "$P" $page
     done
     (cd "$P/share/man" && mandoc -T lint -W warning man1/*.1 man7/*.7 "$ROOT"/docs/man/man3/*.3) >"$WORK/lint" 2>&1
     good "manual pages are clean (mandoc)" "$(head -n 3 "$WORK/lint" | sed 's/^/ /')"
@@ -273,7 +273,8 @@ if has_tool cmake "tree: client by CMake"; then
         sh -c "cmake -S . -B build -DCMAKE_PREFIX_PATH='$P' -DGASNET_TARGET=gasnet-shared && cmake --build build" &&
         adds_up "client by CMake, universal" build/sum
     attempt "tree: client by CMake says what is missing" \
-        sh -c "! cmake -S . -B none -DCMAKE_PREFIX_PATH='$P' -DGASNET_TARGET=nothing >log 2>&1 && tr -s '\\n ' '  ' <log | grep -q 'has no nothing'"
+        sh -c "! cmake -S . -B none -DCMAKE_PREFIX_PATH='$P' -DGASNET_TARGET=nothing >log 2>&1 &&
+            tr -s '\\n ' '  ' <log | grep -q 'has no nothing'"
 fi
 attempt "tree: the Spack recipe builds and installs by the makefile's variables" python3 \
     -B "$ROOT/scripts/check/spack_recipe.py" "$ROOT/scripts/spack/packages/libgasnet/package.py" "$ROOT"

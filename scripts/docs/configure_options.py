@@ -89,7 +89,7 @@ def settings(configure, *options):
     """What configure would write with these options, and its warnings."""
     words = [configure, "--no-create", "CC=true", "CXX=true", "--enable-smp", *options]
     with tempfile.TemporaryDirectory() as folder:
-        # Where ofi is built unasked, on any machine.
+        # A machine on which ofi is built unasked.
         environment = os.environ | {"CRAYPE_NETWORK_TARGET": "ofi", "HARDWARE_ROOT": folder}
         done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:

@@ -1,4 +1,4 @@
-//! Who waits for whom: what each rank of a host does, in words, and the cycles of waits.
+//! The waits of a job: what each rank of a host does, in words, and who waits for whom in cycles.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -60,7 +60,7 @@ impl Sample {
         (since != 0).then(|| self.at.saturating_sub(since))
     }
 
-    /// What each rank does: one state, or one for each thread that waits or runs a handler.
+    /// The state of each rank, or one for each of its threads that waits or runs a handler.
     /// `earlier` is an earlier reading, which shows who polls.
     pub fn states(&self, earlier: &Self) -> Vec<State> {
         let mut all = Vec::new();
@@ -161,7 +161,7 @@ impl Sample {
         groups.into_iter().map(described).collect()
     }
 
-    /// What follows "has": up to the age (`{}`, or `{for}` with this word before it), and after it.
+    /// Words after "has": up to the age (`{}`, or `{for}` with this word before it), and after it.
     fn phrase(&self, state: &State) -> (String, String) {
         let waited_for = self.waited_for(state);
         let message = |class, handler: HandlerWord| {
