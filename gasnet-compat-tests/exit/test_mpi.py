@@ -49,8 +49,8 @@ def test_end(shop, exit_cases, mpi, name, nbrhd):
     status, output, _, left = run(shop, mpi, [exit_cases, name], 2, extra)
     wanted = codes(case.status)
     if mpi.family == mpis.HYDRA and "spin" in name:
-        # A rank that computes does not finalize MPI: hydra may kill another one before its own end.
-        # One in ten of these jobs ends with 1, for a reason that is not known (docs/mpi.md).
+        # A rank that computes does not finalize MPI: hydra may kill another one before its own end,
+        # and that of MPICH 4.0 notes 1 if the connection closes after it has collected the process.
         wanted |= {signal.SIGKILL, 128 + signal.SIGKILL, 1}
     workshop.check(workshop.problem_of(status, output, left, status if status in wanted else min(wanted)))
 
@@ -81,17 +81,20 @@ def test_no_success_without_gasnet_exit(shop, exit_cases, mpi):
 @pytest.mark.parametrize("case", ["wait", "spin"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
 def test_signal_to_the_launcher(shop, exit_cases, mpi, number, case):
-    """The job ends, with a failure. But hydra sometimes takes what it interrupts for a success,
-    whatever the program."""
+    """The job ends, with a failure. But hydra forgets the codes of some processes that it has ended
+    itself, whatever the program, and seldom of all."""
 
     def send(process):
         process.stdout.readline()
         time.sleep(0.1)
         os.kill(process.pid, number)
 
-    status, output, _, left = run(shop, mpi, [exit_cases, case], 3, during=send)
-    assert status or (mpi.family, number) == (mpis.HYDRA, signal.SIGINT), output
-    assert not ours(left)
+    for _ in range(4 if mpi.family == mpis.HYDRA else 1):
+        status, output, _, left = run(shop, mpi, [exit_cases, case], 3, during=send)
+        assert not ours(left)
+        if status:
+            return
+    assert status, output
 
 
 # Names of a library of the other ABI, and what the launcher has set.
