@@ -361,7 +361,6 @@ impl Waiter {
             WaitMode::Block => Some(BLOCK_YIELD_PHASE),
             WaitMode::SpinBlock | WaitMode::Adaptive => Some(YIELD_PHASE),
         };
-        let is_episode = || EPISODES.get().is_some_and(|episodes| episodes.is_on(monotonic_ns));
         let is_due = |time: PerWaiter| waited >= time.ns() || is_episode();
         let should_sleep = yield_phase.is_some_and(is_due) && may_sleep();
         let timed = match runtime::try_get() {
@@ -431,9 +430,14 @@ fn may_sleep() -> bool {
     mode() == WaitMode::Block || is_oversubscribed() || runtime::try_get().is_none_or(wakes)
 }
 
-/// Whether a wait neither yields nor sleeps where others yield.
+/// Whether yields have been long lately: other processes compute on the cores of this host's ranks.
+fn is_episode() -> bool {
+    EPISODES.get().is_some_and(|episodes| episodes.is_on(monotonic_ns))
+}
+
+/// Whether a wait neither yields nor sleeps: it may not sleep, and a yield would cost a time slice.
 fn keeps_core() -> bool {
-    MAY_SPIN.load(Ordering::Relaxed) && !may_sleep()
+    MAY_SPIN.load(Ordering::Relaxed) && !may_sleep() && is_episode()
 }
 
 /// Notifies the sleeping threads of this process that a poll found something.
@@ -482,9 +486,6 @@ fn sleep_on(wake: &dyn Wake, limit: Duration) -> Slept {
 /// Iterations that a wait may spin.
 #[inline]
 fn max_spins() -> u32 {
-    if keeps_core() {
-        return SPINS;
-    }
     let unknown = if MAY_SPIN.load(Ordering::Relaxed) { SPINS } else { 0 };
     thread::current().yields.spins().unwrap_or(unknown)
 }
