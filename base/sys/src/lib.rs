@@ -9,6 +9,9 @@
 //! library's function with `dlsym` (`memfd_create`, `getrandom`, `gettid`): that is not
 //! async-signal-safe, and a statically linked program cannot rely on it.
 
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+compile_error!("libgasnet needs Linux on a machine of 64 bits (docs/install.md, \"Other systems\")");
+
 pub mod atomic;
 pub mod backtrace;
 pub mod cancel;
