@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use crate::types::AmCategory;
 use gasnet_conduit::Class;
-use gasnet_job::counters::{add, HandlerWord, Lane, RankCounters, WaitWord, LANES};
+use gasnet_job::counters::{add, HandlerWord, Lane, OneSided, RankCounters, WaitWord, LANES};
 use gasnet_job::Job;
 use gasnet_sys::process;
 
@@ -101,6 +101,13 @@ impl Recorder {
         if category != AmCategory::Short {
             add(&self.lane.sent_bytes, bytes as u64);
         }
+    }
+
+    /// A one-sided operation over a network begins.
+    #[inline(always)]
+    pub fn accesses(&self, what: OneSided, bytes: usize) {
+        add(&self.lane.one_sided[what as usize], 1);
+        add(&self.lane.one_sided_bytes[what as usize], bytes as u64);
     }
 
     /// A message of a client that does not wait was refused.

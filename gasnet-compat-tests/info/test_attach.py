@@ -86,6 +86,25 @@ def test_handler(stuck):
     assert sender["waits"]["request room"] >= 1
 
 
+def test_metrics(shop, stuck):
+    """The metrics are those of the report."""
+    process = shop.start([stuck.program, "handler"], stuck.mark, RANKS, {"TEST_WATCHDOG": str(2 * LIMIT)})
+    try:
+        report = stuck.wait_for(process, [rf"rank 0 has run handler 200 for {AGE}, a request of rank 1"])
+        status, text, _ = attach(shop, process.pid, "--prometheus")
+        assert status == 0
+        found = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+        labels = f'rank="0",host="{report["ranks"][0]["host"]}"'
+        received = f'gasnet_received_total{{{labels},kind="request_short"}}'
+        assert int(found[received]) == report["ranks"][0]["threads"][0]["received"]["request_short"]
+        assert f'gasnet_state_seconds{{{labels},state="handler 200"}}' in found
+        form = r"gasnet_[a-z_]+\{rank=.*\} \d+|# (HELP|TYPE) gasnet_.*"
+        assert all(re.fullmatch(form, line) for line in text.splitlines())
+    finally:
+        jobs.kill_job(stuck.mark)
+        process.communicate()
+
+
 def test_event(stuck):
     """A collective that a rank has not begun, and an event."""
     stuck.reports(
@@ -163,5 +182,7 @@ def test_no_job(shop):
     assert status == 1 and f"there is no process {process.pid}" in errors
     for words in (["x"], ["0"], ["1", "--watch", "x"], ["1", "--watch", "0"]):
         assert attach(shop, *words)[0] == 2
-    alone = subprocess.run([f"{shop.prefix}/bin/gasnet_info", "--watch"], capture_output=True, text=True, check=False)
-    assert alone.returncode == 2 and "--watch needs --attach PID" in alone.stderr
+    for option in ("--watch", "--prometheus"):
+        info = [f"{shop.prefix}/bin/gasnet_info", option]
+        alone = subprocess.run(info, capture_output=True, text=True, check=False)
+        assert alone.returncode == 2 and f"{option} needs --attach PID" in alone.stderr

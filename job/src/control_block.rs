@@ -79,6 +79,8 @@ struct Identity {
     magic: AtomicU64,
     version: AtomicU32,
     ranks: AtomicU32,
+    /// The number in the name of the socket at which the root answers for all hosts; 0: none.
+    answers: AtomicU64,
 }
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"GEXcntrl");
@@ -227,6 +229,12 @@ impl ControlBlock {
     /// monotonic clock; 0 while no node agent sets it.
     pub fn coarse_clock(&self) -> &'static AtomicU64 {
         &self.header().clock.0
+    }
+
+    /// The number in the name of the socket at which the root of the tree answers for all hosts; 0
+    /// where there is none.
+    pub fn answers(&self) -> &'static AtomicU64 {
+        &self.header().identity.answers
     }
 
     /// The word behind [`ControlBlock::phase`], for a check that costs one load.

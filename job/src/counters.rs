@@ -16,12 +16,25 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Version of the control block up to the counters, for tools of another libgasnet.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Lanes of a rank. Threads above that number share the last one, where counts may be lost and the
 /// state is that of the thread that wrote last.
 pub const LANES: usize = 8;
 /// Kinds of messages: Short, Medium, Long requests; then replies.
 pub const KINDS: usize = 6;
+/// Kinds of one-sided operations ([`OneSided`]).
+pub const ONE_SIDED: usize = 3;
+
+/// A one-sided operation, as a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OneSided {
+    /// A put.
+    Put,
+    /// A get.
+    Get,
+    /// A remote atomic.
+    Atomic,
+}
 
 /// The reason for a wait, as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -150,6 +163,10 @@ pub struct Lane {
     pub sent_bytes: AtomicU64,
     /// Bytes of the payloads that its handlers have received.
     pub received_bytes: AtomicU64,
+    /// One-sided operations over a network, by kind.
+    pub one_sided: [AtomicU64; ONE_SIDED],
+    /// Their bytes.
+    pub one_sided_bytes: [AtomicU64; ONE_SIDED],
     /// Messages refused to a client that does not wait (`GEX_FLAG_IMMEDIATE`).
     pub refused: AtomicU64,
     /// Waits by their reason; those for room and for the conduit are refused attempts.
@@ -174,6 +191,8 @@ impl Lane {
             received: [const { AtomicU64::new(0) }; KINDS],
             sent_bytes: AtomicU64::new(0),
             received_bytes: AtomicU64::new(0),
+            one_sided: [const { AtomicU64::new(0) }; ONE_SIDED],
+            one_sided_bytes: [const { AtomicU64::new(0) }; ONE_SIDED],
             refused: AtomicU64::new(0),
             waits: [const { AtomicU64::new(0) }; Wait::ALL.len() + 1],
             collectives: AtomicU64::new(0),
@@ -223,7 +242,7 @@ impl Default for RankCounters {
     }
 }
 
-const _: () = assert!(size_of::<Lane>() == 320 && size_of::<RankCounters>() == 64 + LANES * 320);
+const _: () = assert!(size_of::<Lane>() == 384 && size_of::<RankCounters>() == 64 + LANES * 384);
 
 #[cfg(test)]
 mod tests {
@@ -265,10 +284,11 @@ mod tests {
             offset_of!(Lane, sent),
             offset_of!(Lane, received),
             offset_of!(Lane, sent_bytes),
+            offset_of!(Lane, one_sided),
             offset_of!(Lane, waits),
             offset_of!(Lane, collectives),
         ];
-        assert_eq!(counts, [72, 120, 168, 192, 288]);
-        assert_eq!((offset_of!(RankCounters, lanes), VERSION), (64, 1));
+        assert_eq!(counts, [72, 120, 168, 184, 240, 336]);
+        assert_eq!((offset_of!(RankCounters, lanes), VERSION), (64, 2));
     }
 }

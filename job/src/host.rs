@@ -4,10 +4,11 @@
 use super::control_block::ControlBlock;
 use super::layout::JobLayout;
 use super::tree::message::{AgentMessage, Pairs};
-use super::view::CONTROL_NAME;
 use super::{JobError, StartOptions};
 use gasnet_sys::mem::{self, AnonMemory};
 
+/// Name of the memory of the job control block in the system's list of descriptors.
+pub const CONTROL_NAME: &str = "gasnet-control";
 /// Name of the communication memory in the system's list of mappings.
 pub const COMM_NAME: &str = "gasnet-comm";
 

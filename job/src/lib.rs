@@ -16,6 +16,7 @@
 //! remains whichever process is killed, and whenever.
 
 mod agent;
+pub mod attach;
 mod control_block;
 mod control_socket;
 pub mod counters;

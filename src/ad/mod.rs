@@ -22,9 +22,11 @@ use crate::rma::transfer::{self, TransferId};
 use crate::runtime::{self, Runtime};
 use crate::team::TeamHandle;
 use crate::team::{self, Head, Team};
+use crate::thread;
 use crate::types::{Location, Rank};
 use cpu::Number;
 use gasnet_conduit::{Atomic, Atomics, Busy, JobRank, RemoteMemory};
+use gasnet_job::counters::OneSided;
 
 pub use gasnet_conduit::atomic_codes as codes;
 
@@ -288,6 +290,8 @@ pub struct RemoteOperation {
 /// Starts what [`resolve`] left. It is counted in `op`.
 pub fn start(domain: &Domain, operation: &RemoteOperation, op: &'static Op) -> Result<(), Busy> {
     let RemoteOperation { peer, ref call, flags } = *operation;
+    let bytes = codes::bytes(call.dt);
+    thread::current().recorder.get().accesses(OneSided::Atomic, bytes);
     let rt = runtime::get();
     if flags.has(Flags::AD_REL) {
         // SYNC POINT ad: earlier writes are visible before the request is. The other end is the
@@ -301,13 +305,13 @@ pub fn start(domain: &Domain, operation: &RemoteOperation, op: &'static Op) -> R
         check_target(rt, peer, call);
         return packets::start(peer, call, op, immediate);
     };
-    let far = rt.far_segment(segments, peer, call.target, codes::bytes(call.dt));
+    let far = rt.far_segment(segments, peer, call.target, bytes);
     let segment = far.or_else(|| {
         check_target(rt, peer, call);
         rt.remote_segment(segments, peer)
     });
     let Some(segment) = segment else {
-        rt.outside_segment(peer, call.target, codes::bytes(call.dt));
+        rt.outside_segment(peer, call.target, bytes);
     };
     let target = RemoteMemory {
         peer: peer.rank,

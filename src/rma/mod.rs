@@ -15,8 +15,10 @@ use crate::event::{Op, OpKind};
 use crate::mk::{self, MemRef};
 use crate::runtime::{self, Runtime};
 use crate::segment::reach::Reach;
+use crate::thread;
 use crate::types::Location;
 use gasnet_conduit::Busy;
+use gasnet_job::counters::OneSided;
 use native::Native;
 
 /// A put or a get.
@@ -73,6 +75,12 @@ impl Access {
             kind: self.device,
             address: self.local as usize,
         }
+    }
+
+    /// Counts it, for `gasnet_info --attach`.
+    #[inline(always)]
+    fn count(&self, what: OneSided) {
+        thread::current().recorder.get().accesses(what, self.bytes);
     }
 
     /// The way to the remote side, which the local side can take.

@@ -15,6 +15,7 @@ use gasnet_conduit::{
     Busy, Completion, Cookie, Get, JobRank, LocalCompletion, LocalMemory, PollScope, Put, RemoteMemory, RemoteSegment,
     Rma, SourceUse,
 };
+use gasnet_job::counters::OneSided;
 
 /// A part of an operation of the conduit is complete.
 #[inline]
@@ -100,6 +101,7 @@ pub fn put(
     op: &'static Op,
     manner: Manner,
 ) -> Result<Started, Busy> {
+    access.count(OneSided::Put);
     let is_small = access.bytes <= via.rt.small_put && access.device.is_none() && !manner.copy;
     if is_small && !stall::is_watching() && put_small(via, access, segment, op, manner.immediate)? {
         return Ok(Started::UnderWay);
@@ -180,6 +182,7 @@ pub fn get(
     op: &'static Op,
     immediate: bool,
 ) -> Result<Started, Busy> {
+    access.count(OneSided::Get);
     let Native { rt, rma } = via;
     let (peer, to) = (access.peer.rank, access.here());
     let cookie = begin(op, OpKind::Get, peer, to, access.bytes);

@@ -18,6 +18,7 @@ use crate::mk::{self, MemRef};
 use crate::runtime;
 use crate::segment::reach;
 use gasnet_conduit::{Busy, Class, JobRank};
+use gasnet_job::counters::OneSided;
 
 /// The packets of a put or a get that were not sent yet.
 struct Packets {
@@ -116,6 +117,7 @@ fn send_all(mut next: impl FnMut() -> Result<bool, Busy>) -> Result<(), Busy> {
 
 /// See [`super::put`]. A part of it has moved already if it `has_begun`: it is not refused.
 pub fn put(access: &Access, op: &'static Op, manner: Manner, has_begun: bool) -> Result<Started, Busy> {
+    access.count(OneSided::Put);
     // Local completion is counted only if packets are sent later.
     let mut packets = Packets::new(access, op, OpKind::Put);
     if !manner.immediate && !manner.copy {
@@ -148,6 +150,7 @@ pub fn put(access: &Access, op: &'static Op, manner: Manner, has_begun: bool) ->
 
 /// See [`super::get`], and [`put`].
 pub fn get(access: &Access, op: &'static Op, manner: Manner, has_begun: bool) -> Result<Started, Busy> {
+    access.count(OneSided::Get);
     let mut packets = Packets::new(access, op, OpKind::Get);
     if !manner.immediate {
         send_all(|| packets.get_next(&mut wait_for_room))?;

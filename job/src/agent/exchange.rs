@@ -70,7 +70,7 @@ pub fn assemble(layout: &JobLayout, length: usize, parts: &RankParts) -> Option<
 
 impl Agent<'_> {
     /// Number of hosts with ranks in this part of the job.
-    fn hosts_here(&self) -> usize {
+    pub(super) fn hosts_here(&self) -> usize {
         let below: usize = self.setup.tree.branches.iter().map(|b| b.hosts).sum();
         below + usize::from(self.setup.host.is_some())
     }

@@ -16,6 +16,7 @@ mod out_of_memory;
 pub mod output;
 mod shutdown;
 mod signals;
+mod tools;
 
 use std::fmt;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -43,6 +44,7 @@ use output::{Output, OutputMode};
 use shutdown::Shutdown;
 pub use signals::take_over as take_over_signals;
 use signals::{signal_name, Signals, ENDING};
+use tools::Tools;
 
 /// Interval of checks while the job ends.
 const TICK: Duration = Duration::from_millis(10);
@@ -108,6 +110,11 @@ pub fn run(setup: AgentSetup<'_>) -> i32 {
         windows: Windows::new(setup.children.len()),
         counts: !setup.children.is_empty() && config::get().get(&config::COUNTERS),
         out_of_memory: OutOfMemory::watch(setup.children.iter().map(|child| child.pid)),
+        tools: if setup.tree.is_root() && !setup.tree.is_alone() {
+            Tools::listen(&setup.control)
+        } else {
+            Tools::default()
+        },
         setup,
         signals,
         output,
@@ -161,6 +168,7 @@ struct Agent<'a> {
     signals: Signals,
     output: Output,
     gather: Gather,
+    tools: Tools,
     /// The last decision known here.
     shutdown: Shutdown,
     windows: Windows,
@@ -195,6 +203,7 @@ impl Agent<'_> {
             }
             self.check_daemons();
             self.handle_tree_events();
+            self.serve_tools();
             let now = self.clock.now();
             self.advance(now);
             self.report();
@@ -277,6 +286,7 @@ impl Agent<'_> {
         let daemons = self.setup.daemons.iter().map(|daemon| daemon.process.fd());
         items.extend(daemons.map(fd::readable));
         self.setup.tree.poll_items(&mut items);
+        self.tools.poll_items(&mut items);
         let limit = match self.shutdown.phase {
             Phase::Running if self.setup.tree.listener.is_some() => Some(IMPATIENT),
             Phase::Running if self.alive().any(Child::is_silent) => Some(IMPATIENT),
@@ -488,6 +498,10 @@ impl Agent<'_> {
                     self.signals.record(number);
                     self.alive().for_each(|c| c.signal(number));
                     self.setup.tree.send_down(&AgentMessage::Signal { number });
+                }
+                TreeEvent::Down(AgentMessage::Look { round }) => self.look(round),
+                TreeEvent::Up(AgentMessage::View { round, at, ranks }) => {
+                    self.pass_on(round, &AgentMessage::View { round, at, ranks });
                 }
                 TreeEvent::Up(_) | TreeEvent::Down(_) => {}
             }

@@ -5,7 +5,9 @@
 use std::borrow::Cow;
 
 use super::super::control_block::Phase;
+use super::super::counters::{HandlerWord, WaitWord};
 use super::super::layout::RankRange;
+use super::super::view::{Process, RankView, ThreadView};
 use super::secret::Secret;
 
 /// A value in a frame.
@@ -21,25 +23,21 @@ fn take_bytes<'a>(from: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
     Some(front)
 }
 
-impl Field for u32 {
-    fn put(&self, frame: &mut Vec<u8>) {
-        frame.extend(self.to_le_bytes());
-    }
+macro_rules! integers {
+    ($($type:ty)*) => {
+        $(impl Field for $type {
+            fn put(&self, frame: &mut Vec<u8>) {
+                frame.extend(self.to_le_bytes());
+            }
 
-    fn take(from: &mut &[u8]) -> Option<Self> {
-        Some(Self::from_le_bytes(take_bytes(from, 4)?.try_into().ok()?))
-    }
+            fn take(from: &mut &[u8]) -> Option<Self> {
+                Some(Self::from_le_bytes(take_bytes(from, size_of::<Self>())?.try_into().ok()?))
+            }
+        })*
+    };
 }
 
-impl Field for u128 {
-    fn put(&self, frame: &mut Vec<u8>) {
-        frame.extend(self.to_le_bytes());
-    }
-
-    fn take(from: &mut &[u8]) -> Option<Self> {
-        Some(Self::from_le_bytes(take_bytes(from, 16)?.try_into().ok()?))
-    }
-}
+integers! { u32 u64 u128 }
 
 /// Fields that travel as a `u32`: how they become one, and are made of one.
 macro_rules! numbers {
@@ -62,6 +60,7 @@ numbers! {
     i32: |n| n as u32, |n| n as i32;
     bool: u32::from, |n| n != 0;
     Phase: |phase| phase as u32, Phase::from_raw;
+    Process: |process| process as u32, Process::from_raw;
     Option<u32>: |rank| rank.unwrap_or(u32::MAX), |n| Some(n).filter(|&n| n != u32::MAX);
 }
 
@@ -74,6 +73,29 @@ impl Field for Vec<u8> {
     fn take(from: &mut &[u8]) -> Option<Self> {
         let length = u32::take(from)?;
         Some(take_bytes(from, length as usize)?.to_vec())
+    }
+}
+
+impl Field for String {
+    fn put(&self, frame: &mut Vec<u8>) {
+        self.clone().into_bytes().put(frame);
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        Vec::take(from).map(|bytes| Self::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+impl<T: Field, const N: usize> Field for [T; N] {
+    fn put(&self, frame: &mut Vec<u8>) {
+        for item in self {
+            item.put(frame);
+        }
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        let items: Option<Vec<T>> = (0..N).map(|_| T::take(from)).collect();
+        items?.try_into().ok()
     }
 }
 
@@ -102,6 +124,24 @@ impl<A: Field, B: Field> Field for (A, B) {
         Some((A::take(from)?, B::take(from)?))
     }
 }
+
+/// States with their times, which travel as two words: that of no state is 0.
+macro_rules! states {
+    ($($word:ident)*) => {
+        $(impl Field for Option<($word, u64)> {
+            fn put(&self, frame: &mut Vec<u8>) {
+                self.map_or((0, 0), |(word, since)| (word.encode(), since)).put(frame);
+            }
+
+            fn take(from: &mut &[u8]) -> Option<Self> {
+                let (word, since) = Field::take(from)?;
+                Some($word::decode(word).map(|word| (word, since)))
+            }
+        })*
+    };
+}
+
+states! { WaitWord HandlerWord }
 
 /// A structure whose fields travel in this order.
 macro_rules! structure {
@@ -191,6 +231,35 @@ structure!(RankCounts {
 });
 structure!(Host { number, name });
 structure!(RankRange { first, count, host });
+structure!(RankView {
+    rank,
+    host,
+    pid,
+    process,
+    counts,
+    in_exit,
+    barrier,
+    exchanges,
+    exchange_since,
+    segment_bytes,
+    threads
+});
+structure!(ThreadView {
+    thread,
+    wait,
+    handlers,
+    polls,
+    polled,
+    found,
+    sent,
+    received,
+    bytes,
+    one_sided,
+    one_sided_bytes,
+    refused,
+    waits,
+    collectives
+});
 
 /// Bytes of the length that a frame begins with.
 pub const LENGTH_BYTES: usize = size_of::<u32>();
@@ -241,6 +310,10 @@ messages! {
     b'R' Result { round: u32, bytes: Vec<u8> }
     /// Down: a signal for all ranks.
     b'K' Signal { number: i32 }
+    /// Down: a tool asks for a view.
+    b'V' Look { round: u32 }
+    /// Up: the view of a host for that round, read when its monotonic clock showed `at`.
+    b'Q' View { round: u32, at: u64, ranks: Vec<RankView> }
     /// Up: the bytes of all ranks of some hosts in an exchange, host by host, in the order of
     /// ranks.
     b'G' Gather { round: u32, length: u32, parts: Vec<(u32, Vec<u8>)> }
@@ -298,6 +371,7 @@ impl AgentMessage {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::counters::Wait;
     use super::*;
 
     /// Messages with fields of every type.
@@ -347,7 +421,41 @@ mod tests {
             AgentMessage::Ended { code: 137, lost: true },
             AgentMessage::Worse { code: 134 },
             AgentMessage::Report { counts },
+            AgentMessage::Look { round: 7 },
+            AgentMessage::View {
+                round: 7,
+                at: 1 << 40,
+                ranks: vec![view()],
+            },
         ]
+    }
+
+    fn view() -> RankView {
+        let wait = WaitWord {
+            reason: Wait::RequestRoom,
+            in_handler: false,
+            peer: Some(3),
+        };
+        let thread = ThreadView {
+            wait: Some((wait, 1 << 33)),
+            handlers: [None, Some((HandlerWord { index: 200, source: 4 }, 9))],
+            sent: [1, 2, 3, 4, 5, 1 << 50],
+            waits: vec![0, 7],
+            ..ThreadView::default()
+        };
+        RankView {
+            rank: 5,
+            host: "node2".into(),
+            pid: 77,
+            process: Process::Stopped,
+            counts: true,
+            in_exit: false,
+            barrier: 1,
+            exchanges: 2,
+            exchange_since: 0,
+            segment_bytes: 1 << 35,
+            threads: vec![thread, ThreadView::default()],
+        }
     }
 
     #[test]

@@ -17,6 +17,8 @@ mod kernel;
 mod machine;
 #[path = "gasnet_info/memory.rs"]
 mod memory;
+#[path = "gasnet_info/metrics.rs"]
+mod metrics;
 #[path = "gasnet_info/network.rs"]
 mod network;
 #[path = "gasnet_info/processors.rs"]
@@ -26,6 +28,7 @@ mod providers;
 #[path = "gasnet_info/waits.rs"]
 mod waits;
 
+use attach::Form;
 use gasnet_conduit::config::report;
 use gasnet_conduit::config::{Config, Origin, Variable, TABLE};
 use gasnet_conduit_any::gasneti_conduits;
@@ -47,9 +50,10 @@ usage: gasnet_info [option]...
                       advice where they restrict jobs
   -p, --providers     the providers of libfabric, and how the conduit ofi would use each in this \
                       environment; opens and closes their devices
-      --attach PID    what the ranks of a running job on this host do, and who waits for whom; PID is
-                      a rank's, the node agent's or the launcher's, of the same user
+      --attach PID    what the ranks of a running job do, and who waits for whom; PID is a rank's, the
+                      node agent's or the launcher's, of the same user
       --watch [S]     with --attach: again every S seconds (2)
+      --prometheus    with --attach: as metrics in Prometheus's text format
       --json          print one JSON object
       --env-markdown  print the variables as the page docs/env.md
   -h, --help          this text
@@ -75,12 +79,14 @@ enum Topic {
 
 fn main() -> ExitCode {
     let mut topics = Vec::new();
-    let mut json = false;
+    let mut form = Form::Text;
     let mut attach = attach::Request::default();
     let mut arguments = std::env::args().skip(1).peekable();
     while let Some(argument) = arguments.next() {
         if argument == "--json" {
-            json = true;
+            form = Form::Json;
+        } else if argument == "--prometheus" {
+            form = Form::Prometheus;
         } else if ["--attach", "--watch"].contains(&argument.as_str()) {
             let value = arguments.next_if(|next| !next.starts_with('-'));
             if let Err(why) = attach.add(&argument, value.as_deref()) {
@@ -94,8 +100,8 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     }
-    if attach.is_made() {
-        return attach.run(json);
+    if attach.is_made() || form == Form::Prometheus {
+        return attach.run(form);
     }
     if topics.is_empty() {
         topics.extend([Topic::Version, Topic::Conduits, Topic::Build, Topic::Limits]);
@@ -103,7 +109,11 @@ fn main() -> ExitCode {
     // Vendor libraries print errors on standard output, too: it becomes standard error while they
     // run.
     let stdout = fd::duplicate(1).and_then(|copy| fd::replace(2, 1).map(|()| copy));
-    let (out, good) = if json { as_json(&topics) } else { as_text(&topics) };
+    let (out, good) = if form == Form::Json {
+        as_json(&topics)
+    } else {
+        as_text(&topics)
+    };
     let written = stdout.and_then(|stdout| File::from(stdout).write_all(out.as_bytes()));
     if let Err(why) = written {
         // A reader that closes the pipe early (`| head`) is not an error.

@@ -1,22 +1,23 @@
-//! `--attach`: the ranks of this host in a running job, from the counters in its control block
+//! `--attach`: the ranks of a running job, from the counters in its control blocks
 //! (`gasnet_job::counters`). Neither reads nor stops the processes themselves.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::json;
-use crate::waits::{seconds, Doing, Sample, State};
-use gasnet_job::counters::{Wait, KINDS};
-use gasnet_job::view::{JobView, RankView, ThreadView};
-use gasnet_sys::clock::monotonic_ns;
+use crate::waits::{named, seconds, Doing, Sample, State};
+use crate::{json, metrics};
+use gasnet_job::attach::JobView;
+use gasnet_job::counters::{Wait, KINDS, ONE_SIDED};
+use gasnet_job::view::{RankView, ThreadView};
 
 /// Time between two readings, by which ranks that poll differ from those that do not.
 const STEP: Duration = Duration::from_millis(100);
 /// Names of the kinds of messages, in the order of their counts.
-const KIND_NAMES: [&str; KINDS] = [
+pub const KIND_NAMES: [&str; KINDS] = [
     "request_short",
     "request_medium",
     "request_long",
@@ -25,11 +26,22 @@ const KIND_NAMES: [&str; KINDS] = [
     "reply_long",
 ];
 
+/// Names of the kinds of one-sided operations, likewise.
+pub const ONE_SIDED_NAMES: [&str; ONE_SIDED] = ["put", "get", "atomic"];
+
 /// The options.
 #[derive(Debug, Default)]
 pub struct Request {
     pid: Option<i32>,
     watch: Option<Duration>,
+}
+
+/// The form of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    Text,
+    Json,
+    Prometheus,
 }
 
 impl Request {
@@ -56,9 +68,14 @@ impl Request {
     }
 
     /// Prints the report, or reports until the job has ended.
-    pub fn run(&self, json: bool) -> ExitCode {
+    pub fn run(&self, form: Form) -> ExitCode {
         let Some(pid) = self.pid else {
-            eprintln!("gasnet_info: --watch needs --attach PID");
+            let option = if form == Form::Prometheus {
+                "--prometheus"
+            } else {
+                "--watch"
+            };
+            eprintln!("gasnet_info: {option} needs --attach PID");
             return ExitCode::from(2);
         };
         let job = match JobView::of(pid) {
@@ -73,10 +90,10 @@ impl Request {
         loop {
             let now = read(&job);
             let states = now.states(&earlier);
-            let text = if json {
-                as_json(&now, &states)
-            } else {
-                as_text(&now, &states)
+            let text = match form {
+                Form::Text => as_text(&now, &states),
+                Form::Json => as_json(&now, &states),
+                Form::Prometheus => metrics::of(&now, &states),
             };
             let mut out = io::stdout();
             let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -92,14 +109,13 @@ impl Request {
 
 fn read(job: &JobView) -> Sample {
     Sample {
-        at: monotonic_ns(),
         size: job.size(),
-        ranks: job.ranks(),
+        reading: job.read(),
     }
 }
 
 /// A word for a state, for tables and programs.
-fn word(doing: Doing) -> String {
+pub fn word(doing: Doing) -> String {
     match doing {
         Doing::Ended => "ended".into(),
         Doing::Stopped => "stopped".into(),
@@ -115,7 +131,7 @@ fn word(doing: Doing) -> String {
     }
 }
 
-fn reason(wait: Wait) -> &'static str {
+pub fn reason(wait: Wait) -> &'static str {
     match wait {
         Wait::Event => "event",
         Wait::SomeEvent => "some event",
@@ -131,24 +147,46 @@ fn reason(wait: Wait) -> &'static str {
     }
 }
 
-fn total(rank: &RankView, of: impl Fn(&ThreadView) -> u64) -> u64 {
+pub fn total(rank: &RankView, of: impl Fn(&ThreadView) -> u64) -> u64 {
     rank.threads.iter().map(of).sum()
 }
 
 fn as_text(now: &Sample, states: &[State]) -> String {
-    let here = now.ranks.len();
-    let mut out = format!("Job of {} ranks, {here} of them on this host\n\n", now.size);
+    let ranks = &now.reading.ranks;
+    let hosts: BTreeSet<_> = ranks.iter().map(|rank| &rank.host).collect();
+    let mut out = format!("Job of {} ranks", now.size);
+    let _ = match (hosts.len(), now.reading.is_of_all) {
+        (count, true) => writeln!(out, " on {count} hosts\n"),
+        _ => writeln!(out, ", {} of them on this host\n", ranks.len()),
+    };
+    let longest = hosts.iter().map(|host| host.len()).max().unwrap_or(0).max(4);
+    // The hosts are a column if there are several.
+    let host = |name: &str| {
+        if hosts.len() > 1 {
+            format!("{name:<longest$}  ")
+        } else {
+            String::new()
+        }
+    };
     let _ = writeln!(
         out,
-        "{:>6} {:>8}  {:<18} {:>8} {:>12} {:>12} {:>14}",
-        "rank", "pid", "state", "since", "sent", "received", "polls"
+        "{:>6}  {}{:>8}  {:<18} {:>8} {:>12} {:>12} {:>14}",
+        "rank",
+        host("host"),
+        "pid",
+        "state",
+        "since",
+        "sent",
+        "received",
+        "polls"
     );
-    for (index, rank) in now.ranks.iter().enumerate() {
+    for (index, rank) in ranks.iter().enumerate() {
         let state = states.iter().find(|state| state.rank == index);
         let _ = writeln!(
             out,
-            "{:>6} {:>8}  {:<18} {:>8} {:>12} {:>12} {:>14}",
+            "{:>6}  {}{:>8}  {:<18} {:>8} {:>12} {:>12} {:>14}",
             rank.rank,
+            host(&rank.host),
             rank.pid,
             state.map_or(String::new(), |state| word(state.doing)),
             state.and_then(|state| state.age).map_or("-".into(), seconds),
@@ -156,6 +194,10 @@ fn as_text(now: &Sample, states: &[State]) -> String {
             total(rank, |thread| thread.received.iter().sum()),
             total(rank, |thread| thread.polls),
         );
+    }
+    let silent = now.silent();
+    if !silent.is_empty() {
+        let _ = writeln!(out, "\nNo answer from the hosts of {}", named(&silent));
     }
     out += "\nWho waits for whom\n";
     for line in now.descriptions(states) {
@@ -174,7 +216,7 @@ fn path(cycle: &[u32]) -> String {
 }
 
 fn as_json(now: &Sample, states: &[State]) -> String {
-    let ranks = now.ranks.iter().enumerate().map(|(index, rank)| {
+    let ranks = now.reading.ranks.iter().enumerate().map(|(index, rank)| {
         let states = states.iter().filter(|state| state.rank == index).map(|state| {
             json::object([
                 ("state", json::string(&word(state.doing))),
@@ -184,6 +226,7 @@ fn as_json(now: &Sample, states: &[State]) -> String {
         });
         json::object([
             ("rank", rank.rank.to_string()),
+            ("host", json::string(&rank.host)),
             ("pid", rank.pid.to_string()),
             ("states", json::array(states)),
             ("segment_bytes", rank.segment_bytes.to_string()),
@@ -195,6 +238,7 @@ fn as_json(now: &Sample, states: &[State]) -> String {
     let numbers = |cycle: &Vec<u32>| json::array(cycle.iter().map(u32::to_string));
     json::object([
         ("size", now.size.to_string()),
+        ("silent", json::array(now.silent().iter().map(u32::to_string))),
         ("ranks", json::array(ranks)),
         ("waits", json::array(lines.iter().map(|line| json::string(line)))),
         ("cycles", json::array(cycles.iter().map(numbers))),
@@ -206,17 +250,21 @@ fn or_null(number: Option<u64>) -> String {
 }
 
 fn thread(thread: &ThreadView) -> String {
-    let kinds = |counts: &[u64]| json::object(KIND_NAMES.iter().zip(counts).map(|(name, n)| (*name, n.to_string())));
+    let named = |names: &[&'static str], counts: &[u64]| {
+        json::object(names.iter().zip(counts).map(|(name, n)| (*name, n.to_string())))
+    };
     let waits = Wait::ALL
         .iter()
         .map(|&wait| (reason(wait), thread.waits[wait as usize].to_string()));
     json::object([
         ("thread", thread.thread.to_string()),
         ("polls", thread.polls.to_string()),
-        ("sent", kinds(&thread.sent)),
-        ("received", kinds(&thread.received)),
+        ("sent", named(&KIND_NAMES, &thread.sent)),
+        ("received", named(&KIND_NAMES, &thread.received)),
         ("sent_bytes", thread.bytes[0].to_string()),
         ("received_bytes", thread.bytes[1].to_string()),
+        ("one_sided", named(&ONE_SIDED_NAMES, &thread.one_sided)),
+        ("one_sided_bytes", named(&ONE_SIDED_NAMES, &thread.one_sided_bytes)),
         ("refused", thread.refused.to_string()),
         ("waits", json::object(waits)),
         ("collectives", thread.collectives.to_string()),

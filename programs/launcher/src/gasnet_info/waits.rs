@@ -1,20 +1,18 @@
-//! The waits of a job: what each rank of a host does, in words, and who waits for whom in cycles.
+//! The waits of a job: what each rank does, in words, and who waits for whom in cycles.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use gasnet_conduit::Class;
+use gasnet_job::attach::Reading;
 use gasnet_job::counters::{HandlerWord, Wait, WaitWord};
 use gasnet_job::view::{Process, RankView, ThreadView};
 
-/// A reading of all ranks.
+/// A reading of a job.
 pub struct Sample {
-    /// Nanoseconds of the monotonic clock.
-    pub at: u64,
     /// Ranks in the job.
     pub size: u32,
-    /// Those of this host.
-    pub ranks: Vec<RankView>,
+    pub reading: Reading,
 }
 
 /// A state of a rank or of one of its threads.
@@ -56,15 +54,25 @@ pub struct State {
 const RECENTLY: u64 = 2_000_000_000;
 
 impl Sample {
+    /// Ranks of hosts that were asked, and have not answered.
+    pub fn silent(&self) -> Vec<u32> {
+        let mut seen = self.reading.ranks.iter().map(|rank| rank.rank).peekable();
+        let is_missing = |rank: &u32| seen.next_if_eq(rank).is_none();
+        (0..self.size)
+            .filter(is_missing)
+            .filter(|_| self.reading.is_of_all)
+            .collect()
+    }
+
     fn age(&self, since: u64) -> Option<u64> {
-        (since != 0).then(|| self.at.saturating_sub(since))
+        (since != 0).then(|| self.reading.at.saturating_sub(since))
     }
 
     /// The state of each rank, or one for each of its threads that waits or runs a handler.
     /// `earlier` is an earlier reading, which shows who polls.
     pub fn states(&self, earlier: &Self) -> Vec<State> {
         let mut all = Vec::new();
-        for (rank, view) in self.ranks.iter().enumerate() {
+        for (rank, view) in self.reading.ranks.iter().enumerate() {
             let state = |doing, age| State {
                 rank,
                 thread: None,
@@ -91,7 +99,7 @@ impl Sample {
                     all.push(state(Doing::Exchange, self.age(view.exchange_since)));
                 }
                 Process::Runs if busy.is_empty() => {
-                    let (doing, since) = of_idle(view, earlier, self.at);
+                    let (doing, since) = of_idle(view, earlier, self.reading.at);
                     all.push(state(doing, self.age(since)));
                 }
                 Process::Runs => all.extend(busy),
@@ -100,11 +108,12 @@ impl Sample {
         all
     }
 
-    /// The ranks of this host for which a state waits.
+    /// The known ranks for which a state waits.
     fn waited_for(&self, state: &State) -> Vec<u32> {
-        let me = &self.ranks[state.rank];
+        let me = &self.reading.ranks[state.rank];
         let those = |is_late: &dyn Fn(&RankView) -> bool| {
             let late = self
+                .reading
                 .ranks
                 .iter()
                 .filter(|other| other.rank != me.rank && is_late(other));
@@ -125,7 +134,7 @@ impl Sample {
     pub fn cycles(&self, states: &[State]) -> Vec<Vec<u32>> {
         let mut edges: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for state in states {
-            let from = edges.entry(self.ranks[state.rank].rank).or_default();
+            let from = edges.entry(self.reading.ranks[state.rank].rank).or_default();
             from.extend(self.waited_for(state));
         }
         cycles(&edges)
@@ -145,7 +154,7 @@ impl Sample {
             }
         }
         let described = |(before, after, those): (String, String, Vec<&State>)| {
-            let ranks: Vec<u32> = those.iter().map(|state| self.ranks[state.rank].rank).collect();
+            let ranks: Vec<u32> = those.iter().map(|state| self.reading.ranks[state.rank].rank).collect();
             let subject = match those[0].thread {
                 Some(thread) => format!("thread {thread} of {} has", named(&ranks)),
                 None => format!("{} {}", named(&ranks), if ranks.len() == 1 { "has" } else { "have" }),
@@ -205,7 +214,8 @@ impl Sample {
     /// The object of a wait.
     fn object(&self, state: &State, wait: WaitWord, waited_for: &[u32]) -> String {
         let peer = match wait.peer {
-            Some(peer) if self.ranks.iter().any(|rank| rank.rank == peer) => format!("rank {peer}"),
+            Some(peer) if self.reading.ranks.iter().any(|rank| rank.rank == peer) => format!("rank {peer}"),
+            Some(peer) if self.reading.is_of_all => format!("rank {peer}, whose host does not answer"),
             Some(peer) => format!("rank {peer} of another host"),
             None => "a rank".into(),
         };
@@ -228,8 +238,14 @@ impl Sample {
     /// Ranks that have begun fewer collectives than this one: a hint, since teams differ.
     fn behind(&self, state: &State) -> String {
         let begun = |rank: &RankView| rank.threads.iter().map(|thread| thread.collectives).sum::<u64>();
-        let mine = begun(&self.ranks[state.rank]);
-        let behind: Vec<u32> = self.ranks.iter().filter(|r| begun(r) < mine).map(|r| r.rank).collect();
+        let mine = begun(&self.reading.ranks[state.rank]);
+        let behind: Vec<u32> = self
+            .reading
+            .ranks
+            .iter()
+            .filter(|r| begun(r) < mine)
+            .map(|r| r.rank)
+            .collect();
         if behind.is_empty() {
             String::new()
         } else {
@@ -257,7 +273,7 @@ fn of_thread(thread: &ThreadView) -> Option<(Doing, u64)> {
 fn of_idle(view: &RankView, earlier: &Sample, now: u64) -> (Doing, u64) {
     let last = |of: fn(&ThreadView) -> u64| view.threads.iter().map(of).max().unwrap_or(0);
     let polls = |view: &RankView| view.threads.iter().map(|thread| thread.polls).sum::<u64>();
-    let before = earlier.ranks.iter().find(|before| before.rank == view.rank);
+    let before = earlier.reading.ranks.iter().find(|before| before.rank == view.rank);
     let (polled, found) = (last(|thread| thread.polled), last(|thread| thread.found));
     if before.is_none_or(|before| polls(before) == polls(view)) {
         (Doing::Computes, polled)
@@ -271,14 +287,14 @@ fn of_idle(view: &RankView, earlier: &Sample, now: u64) -> (Doing, u64) {
 /// `; rank 3 has not …`.
 fn late(ranks: &[u32], done: &str) -> String {
     match ranks {
-        [] => "; no rank of this host is late".into(),
+        [] => "; none of these ranks is late".into(),
         [_] => format!("; {} has not {done}", named(ranks)),
         _ => format!("; {} have not {done}", named(ranks)),
     }
 }
 
 /// `rank 3`, `ranks 1, 3-5`; ascending.
-fn named(ranks: &[u32]) -> String {
+pub fn named(ranks: &[u32]) -> String {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for &rank in ranks {
         match runs.last_mut() {
@@ -377,6 +393,7 @@ mod tests {
     fn rank(rank: u32, threads: Vec<ThreadView>) -> RankView {
         RankView {
             rank,
+            host: String::new(),
             pid: 100 + rank as i32,
             process: Process::Runs,
             counts: true,
@@ -407,9 +424,12 @@ mod tests {
 
     fn sample(ranks: Vec<RankView>) -> Sample {
         Sample {
-            at: 50_000_000_000,
             size: 9,
-            ranks,
+            reading: Reading {
+                at: 50_000_000_000,
+                ranks,
+                is_of_all: false,
+            },
         }
     }
 
@@ -445,6 +465,22 @@ mod tests {
     }
 
     #[test]
+    fn hosts_that_do_not_answer_are_missing() {
+        let room = thread(Some((Wait::RequestRoom, false, Some(8))), None);
+        let mut now = sample(vec![rank(0, vec![room]), rank(2, vec![]), rank(3, vec![])]);
+        assert_eq!(now.silent(), []);
+        now.reading.is_of_all = true;
+        assert_eq!(
+            (now.silent(), named(&now.silent())),
+            (vec![1, 4, 5, 6, 7, 8], "ranks 1, 4-8".into())
+        );
+        assert_eq!(
+            reported(&now, &now).0[0],
+            "rank 0 has waited 40 s for room to send a request to rank 8, whose host does not answer"
+        );
+    }
+
+    #[test]
     fn late_ranks_are_named() {
         let in_barrier = |number| RankView {
             barrier: 7,
@@ -463,8 +499,8 @@ mod tests {
             polling,
             ended,
         ]);
-        let earlier = sample(now.ranks.clone());
-        now.ranks[3].threads[0].polls += 1;
+        let earlier = sample(now.reading.ranks.clone());
+        now.reading.ranks[3].threads[0].polls += 1;
         assert_eq!(
             reported(&now, &earlier).0,
             [
@@ -474,7 +510,7 @@ mod tests {
                 "rank 5 has ended",
             ]
         );
-        now.ranks.push(exchanging);
+        now.reading.ranks.push(exchanging);
         let (descriptions, _) = reported(&now, &earlier);
         assert_eq!(
             descriptions[4],
