@@ -5,7 +5,7 @@ MODE = par
 prefix := $(GASNET_PREFIX)
 include $(prefix)/include/$(CONDUIT)-conduit/$(CONDUIT)-$(MODE).mak
 
-sum: sum.o
+hello: hello.o
 	$(GASNET_LD) $(GASNET_LDFLAGS) -o $@ $^ $(GASNET_LIBS)
 %.o: %.c
 	$(GASNET_CC) $(GASNET_CPPFLAGS) $(GASNET_CFLAGS) -c -o $@ $<

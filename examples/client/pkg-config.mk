@@ -5,5 +5,5 @@
 LIBRARY = gasnet-smp-par
 PKG_CONFIG = pkg-config
 
-sum: sum.c
+hello: hello.c
 	$(CC) $(CFLAGS) $(shell $(PKG_CONFIG) --cflags $(LIBRARY)) -o $@ $< $(LDFLAGS) $(shell $(PKG_CONFIG) --libs $(LIBRARY))

@@ -3,7 +3,7 @@
 # uninstall; and links that must fail.
 . "$(dirname -- "$0")/lib.sh"
 scratch
-HELLO=$ROOT/scripts/check/hello.c
+HELLO=$ROOT/examples/client/hello.c
 NP=3
 export GASNET_PSHM_NODES=$NP
 

@@ -385,7 +385,7 @@ if [ "$SCOPE" = all ]; then
         /bin/true
     for mode in seq par; do
         printf 'include %s\nh: %s\n\t$(GASNET_CC) $(GASNET_CPPFLAGS) $(GASNET_CFLAGS) -o $@ $< $(GASNET_LDFLAGS) $(GASNET_LIBS)\n' \
-            "$WORK/GASNet-2025.8.0/smp-conduit/smp-$mode.mak" "$ROOT/scripts/check/hello.c" >h.mk
+            "$WORK/GASNet-2025.8.0/smp-conduit/smp-$mode.mak" "$ROOT/examples/client/hello.c" >h.mk
         rm -f h
         attempt "dist: a client of the build tree, $mode" \
             sh -c 'make -s -f h.mk h && GASNet-2025.8.0/bin/gasnetrun_smp -n 2 ./h | grep -qi "hello from 2 ranks"'

@@ -110,7 +110,7 @@ says "its identity" 'GASNetConduitName: ANY ' "$STAGE_RELEASE/bin/ident" "$progr
 # A library of one conduit cannot select another one, and prints a message. Headers and library of
 # two kinds do not link.
 # shellcheck disable=SC2046
-attempt "universal: smp alone compiles" "$CC" "$ROOT/scripts/check/hello.c" -o "$WORK/smp" \
+attempt "universal: smp alone compiles" "$CC" "$ROOT/examples/client/hello.c" -o "$WORK/smp" \
     $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-par)
 says "smp alone" "WARNING.*GASNET_CONDUIT=sock has no effect.*holds smp only" env GASNET_CONDUIT=sock "$WORK/smp"
 refuses "smp by the launcher of another conduit" "the launcher is that of conduit udp.* holds smp" \
@@ -124,7 +124,7 @@ refuses "its headers with the library of a conduit" "conduit_any__mode_any" "$CC
     $(pc "$STAGE_RELEASE" --cflags gasnet) \
     $(pc "$STAGE_RELEASE" --libs gasnet-smp-par)
 # shellcheck disable=SC2046
-refuses "its library with the headers of a conduit" "conduit_smp__mode_par" "$CC" "$ROOT/scripts/check/hello.c" \
+refuses "its library with the headers of a conduit" "conduit_smp__mode_par" "$CC" "$ROOT/examples/client/hello.c" \
     -o "$WORK/wrong" \
     $(pc "$STAGE_RELEASE" --cflags gasnet-smp-par) $(pc "$STAGE_RELEASE" --libs gasnet)
 finish

@@ -78,7 +78,7 @@ attempt "rdma: SoftRoCE answers as the emulator but for known differences" softr
 attempt "rdma: the ibv conduit over SoftRoCE" conduit_tests
 # sources NAME...: their files, and one that needs no more than a job that starts.
 sources() {
-    echo "$ROOT/scripts/check/hello.c"
+    echo "$ROOT/examples/client/hello.c"
     for _name; do echo "$ROOT/gasnet-compat-tests/$_name.c"; done
 }
 

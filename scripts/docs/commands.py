@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 BUILTIN = {"cd", "export", "for", "done", "if", "fi", "set", "unset"}
 # Commands of sites, which this machine may lack.
-ELSEWHERE = {"rustup", "spack", "sudo"}
+ELSEWHERE = {"fi_info", "ibv_devinfo", "module", "rustup", "spack", "srun", "sudo"}
 
 
 def blocks(page):
@@ -25,7 +25,7 @@ def blocks(page):
             lines.append(line)
         elif start:
             yield start, language, lines
-            start = 0
+            start, lines = 0, []
         else:
             start, language, lines = number + 1, fence[1], []
 
@@ -61,7 +61,7 @@ def exists(word, folder, installed):
         or shutil.which(word) is not None
         or (folder / word).exists()
         or (name in installed and word in (name, f"/opt/gasnet/bin/{name}"))
-        or word.startswith(("./a.out", "./sum", "build/emulators/pmi/", "build/flood"))
+        or word.startswith(("./a.out", "./hello", "build/emulators/pmi/", "build/flood"))
     )
 
 

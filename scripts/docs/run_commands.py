@@ -4,6 +4,7 @@ long build, page by page as a reader would type them, with the installation and 
 check. Arguments: the prefix of the installation, and the folder of the build."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from commands import ROOT, blocks, commands, first_word
 
 # Commands that install, build for minutes, test, or need root's network namespaces.
 LEFT_OUT = {"cargo", "cd", "dpkg-buildpackage", "make", "mkdir", "pytest-3", "rustup", "spack", "sudo"}
+LEFT_OUT |= {"module", "srun"}
 FOLDERS = ("cluster/", "scripts/check", "scripts/docs/", "scripts/rdma-vm/")
 # Parts of commands that need other hosts or machines, a vendor's network, or what another command
 # has built.
@@ -23,6 +25,8 @@ ELSEWHERE = (
     "GASNET_CONNECTFILE",
     "-n 64 ",
     " -N 2 gasnet_selftest",
+    " -N 2 ./hello",
+    "=1 gasnetrun_ibv",
     "aarch64",
     "-lelan",
     "target/debug/",
@@ -30,11 +34,13 @@ ELSEWHERE = (
     "program.c",
 )
 # Tools that the machine may lack; the commands that give ranks to nodes need root.
-TOOLS = ("ibv_devinfo", "ib_write_lat")
+TOOLS = ("ibv_devinfo", "ib_write_lat", "fi_info")
 NODES = "build/emulators/pmi"
-# Programs of a reader's on the pages; here the smallest client, on the universal library.
+# Programs of a reader's on the pages; here the example client, on the universal library.
 PROGRAMS = ("prog", "program")
 LIMIT = 300
+# The page whose blocks of C make one program, and that program.
+TUTORIAL, GROWING = "docs/tutorial.md", "hello.c"
 
 
 def is_run(text):
@@ -66,17 +72,28 @@ def folder_of(prefix, build):
         check=True,
     ).stdout.split()
     for program in PROGRAMS:
-        subprocess.run(["cc", "-o", folder / program, ROOT / "examples/client/sum.c", *flags], check=True)
+        subprocess.run(["cc", "-o", folder / program, ROOT / "examples/client/hello.c", *flags], check=True)
     return folder
+
+
+def grown(program, block):
+    """The lines of a program, of which a block replaces those from its first line to its last."""
+    if not program:
+        return block
+    first = program.index(block[0])
+    return program[:first] + block + program[program.index(block[-1], first) + 1 :]
 
 
 def script_of(page, prefix):
     """The commands of a page as a script that shows where it is; empty if none is run."""
-    lines = []
+    lines, program = [], []
     for start, language, block in blocks(ROOT / page):
+        if page == TUTORIAL and language == "c":
+            program = grown(program, block)
+            lines += [f"cat >{GROWING} <<'END'", *program, "END"]
         for number, text in commands(start, block) if language in ("", "sh") else ():
             if is_run(text):
-                lines += [f"echo '+ {page}:{number}'", text.replace("/opt/gasnet", prefix)]
+                lines += [f"echo '+ {page}:{number}'", re.sub(r"(/opt|\$HOME)/gasnet\b", prefix, text)]
     return "\n".join(lines)
 
 

@@ -96,4 +96,4 @@ class Libgasnet(MakefilePackage):
         mode = min(self.spec.variants["modes"].value)
         with working_dir(os.path.join(self.build_directory, "examples", "client")):
             make("-B", "-f", "fragment.mk", f"GASNET_PREFIX={self.prefix}", f"MODE={mode}")
-            Executable(os.path.join(self.prefix, "bin", "gasnetrun_smp"))("-n", "3", "./sum")
+            Executable(os.path.join(self.prefix, "bin", "gasnetrun_smp"))("-n", "3", "./hello")
