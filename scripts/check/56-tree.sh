@@ -240,7 +240,8 @@ odd=$(cd "$P/share/man" && grep -h '^[.]so ' man3/* | sort -u | while read -r _ 
 done)
 good "every function's page leads to one that is there" "$odd"
 if has_tool mandoc "tree: manual pages by mandoc"; then
-    for page in "1 gasnetrun_smp" "3 gex_RMA_PutNB" "3 gasnett_ticks_now" "3 gasnet_init" "7 gasnet" "7 gasnet_env"; do
+    for page in "1 gasnetrun_smp" "3 gex_RMA_PutNB" "3 gex_AM_RequestShort0" "3 gasnett_ticks_now" \
+        "3 gasnet_init" "7 gasnet" "7 gasnet_env"; do
         # shellcheck disable=SC2086
         attempt "tree: man $page" sh -c 'cd "$1/share/man" && mandoc -T html "man$2/$3.$2" | grep -q "id=.NAME"' \
             sh "$P" $page
@@ -249,7 +250,7 @@ if has_tool mandoc "tree: manual pages by mandoc"; then
     good "manual pages are clean (mandoc)" "$(head -n 3 "$WORK/lint" | sed 's/^/ /')"
 fi
 attempt "tree: manual pages, headers and export lists agree" python3 -B "$ROOT/scripts/check/man.py" \
-    --include "$P/include" --cc "$CC"
+    --include "$P/include" --pages "$P/share/man" --cc "$CC"
 
 # ---- examples/client/, and the Spack recipe ----
 cp -R "$ROOT/examples/client" "$WORK/client"

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Compares the manual pages with the headers: man.py --include FOLDER [--cc gcc] [--api
-docs/api.md].
+"""Compares the manual pages with the headers: man.py --include FOLDER [--pages FOLDER] [--cc gcc]
+[--api docs/api.md].
 
 Every implemented function and macro with arguments that the specifications name (docs/api.md), and
 every exported name of ours, is in the synopsis of a page; every name in a synopsis exists; every
-prototype there is that of the header (a compiler judges); every page that a page refers to exists.
-Prints what is wrong and exits 1, or a line with numbers."""
+prototype there is that of the header (a compiler judges); every page that a page refers to exists;
+every name in a synopsis has an installed page (--pages, share/man of an installation), which is
+that of its family or a .so line that names it. Prints what is wrong and exits 1, or a line with
+numbers."""
 
 import argparse
 import glob
@@ -112,9 +114,23 @@ def references():
                     yield f"{os.path.basename(path)} refers to {name}({section})"
 
 
+def uninstalled(names, folder):
+    """Names without an installed page, or with one that leads elsewhere."""
+    for name, page in sorted(names.items()):
+        try:
+            with open(f"{folder}/man3/{name}.3") as file:
+                first = file.readline().strip()
+        except FileNotFoundError:
+            yield f"{name} has no installed page"
+            continue
+        if name != page and first != f".so man3/{page}.3":
+            yield f"the installed page of {name} is not that of {page}"
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--include", required=True, help="installed headers")
+    parser.add_argument("--pages", help="installed manual pages")
     parser.add_argument("--cc", default="gcc")
     parser.add_argument("--api", default=f"{ROOT}/docs/api.md")
     options = parser.parse_args()
@@ -122,6 +138,8 @@ def main():
     names, variables, must = documented(), declarations(), wanted(options.api)
     wrong = [f"no page has {name}" for name in sorted(must - set(names) - variables)]
     wrong += sorted(references())
+    if options.pages:
+        wrong += uninstalled(names, options.pages)
 
     # A compiler checks that all names exist and the prototypes agree. Macros of the same names are
     # undefined first.

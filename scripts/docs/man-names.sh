@@ -1,9 +1,8 @@
 #!/bin/sh
 # man-names.sh all|links: "PAGE NAME" for every function and macro in the synopses of docs/man/man3
 # (macros .Fo and .Fn of mdoc). Families are written as in the pages: [M] is the number of
-# arguments, 0 to 16, [T] a type of atomics, [A] an atomic type of the tools. all: [M] expands to
-# every number and, in GASNet-EX, to nothing; links: to nothing only, and without the names that are
-# those of pages.
+# arguments, 0 to 16 and, in GASNet-EX, nothing, [T] a type of atomics, [A] an atomic type of the
+# tools. links: without the names that are those of pages.
 . "$(dirname -- "$0")/../common.sh"
 
 awk -v what="$1" '
@@ -16,7 +15,7 @@ function family(name, mark, words,    at, n, i, list) {
 function emit(name) { if (what == "all" || name != page) print page, name }
 function expand(name) {
     if (index(name, "[M]"))
-        family(name, "[M]", what == "all" ? (name ~ /^gex/ ? "," : "") "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16" : "")
+        family(name, "[M]", (name ~ /^gex/ ? "," : "") "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16")
     else if (index(name, "[T]")) family(name, "[T]", "I32,U32,I64,U64,FLT,DBL")
     else if (index(name, "[A]"))
         family(name, "[A]", "atomic,atomic32,atomic64,strongatomic,strongatomic32,strongatomic64")
