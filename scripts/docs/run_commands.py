@@ -15,7 +15,7 @@ from commands import ROOT, blocks, commands, first_word
 
 # Commands that install, build for minutes, test, or need root's network namespaces.
 LEFT_OUT = {"cargo", "cd", "dpkg-buildpackage", "make", "mkdir", "pytest-3", "rustup", "spack", "sudo"}
-LEFT_OUT |= {"module", "srun"}
+LEFT_OUT |= {"ibv_devinfo", "module", "srun"}
 FOLDERS = ("cluster/", "scripts/check", "scripts/docs/", "scripts/rdma-vm/")
 # Parts of commands that need other hosts or machines, a vendor's network, or what another command
 # has built.
