@@ -252,8 +252,12 @@ fi
 attempt "tree: manual pages, headers and export lists agree" python3 -B "$ROOT/scripts/check/man.py" \
     --include "$P/include" --pages "$P/share/man" --cc "$CC"
 
-# ---- examples/client/, and the Spack recipe ----
-cp -R "$ROOT/examples/client" "$WORK/client"
+# ---- pages, the module, examples/client/, and the Spack recipe ----
+attempt "tree: links of the installed pages" python3 -B "$ROOT/scripts/docs/links.py" "$P/share/doc/gasnet"
+for module in "$P"/share/modulefiles/gasnet/*.lua; do
+    same "the module names the installation" "$(sed -n 's/^local prefix = "\(.*\)"$/\1/p' "$module")" "$P"
+done
+cp -R "$P/share/doc/gasnet/examples/client" "$WORK/client"
 cd "$WORK/client" || exit 1
 cat >"$WORK/greetings" <<'EOF'
 hello from 3 ranks over smp

@@ -12,6 +12,7 @@ attempt "table of options of configure is current" python3 -B "$ROOT/scripts/doc
 attempt "tests that the manuals cite exist" python3 -B "$ROOT/scripts/docs/cited_tests.py"
 attempt "docs/abi-baseline.txt is current" "$ROOT/scripts/check/abi.sh"
 attempt "docs/api.md is current" "$ROOT/scripts/docs/api-table.sh" --check
+attempt "links on the pages lead somewhere" python3 -B "$ROOT/scripts/docs/links.py" "$ROOT"
 attempt "commands on the pages exist" python3 -B "$ROOT/scripts/docs/commands.py" "$STAGE_RELEASE/bin"
 attempt "commands on the pages run" python3 -B "$ROOT/scripts/docs/run_commands.py" "$STAGE_RELEASE" "$BUILD"
 attempt "mutants fit the sources" python3 -B "$ROOT/scripts/mutants/run.py" --check

@@ -19,14 +19,10 @@ for script in debian/arrange debian/symbols debian/tests/installed; do sh -n "$s
 for name in $(sed -n 's/^Package: //p' debian/control); do
     [ -s "debian/$name.install" ] || odd="$odd $name-has-no-.install"
 done
-for file in debian/*.install debian/*.lintian-overrides debian/*.examples; do
+for file in debian/*.install debian/*.lintian-overrides; do
     name=${file##*/}
     grep -q "^Package: ${name%.*}\$" debian/control || odd="$odd $file-of-no-package"
 done
-while read -r pattern; do
-    # shellcheck disable=SC2086 # patterns
-    ls -d $pattern >/dev/null 2>&1 || odd="$odd $pattern(examples)"
-done <debian/gasnet-doc.examples
 # dist.sh leaves out the sources of the crates for Windows.
 crates=$(sed -n 's/^name = "\(.*\)"/\1/p' Cargo.lock | grep -v -e '^gasnet' -e '^windows-' | sort -u)
 for crate in $crates; do grep -q "vendor/$crate-\*" debian/copyright || odd="$odd debian/copyright-lacks-$crate"; done

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILTIN = {"cd", "export", "for", "done", "if", "fi", "set", "unset"}
+BUILTIN = {"cd", "export", "for", "done", "if", "fi", "set", "ulimit", "unset"}
 # Commands of sites, which this machine may lack.
 ELSEWHERE = {"fi_info", "ibv_devinfo", "module", "rustup", "spack", "srun", "sudo"}
 

@@ -134,8 +134,15 @@ program gasnet_info gasnet_info
 program gasnet_trace gasnet_trace
 put "$ROOT/scripts/build/ident.sh" bin/gasnet_ident 755
 link gasnet_ident bin/ident
-for document in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/*.md; do
-    [ ! -f "$ROOT/$document" ] || put "$ROOT/$document" "share/doc/gasnet/${document##*/}"
+generated modulefile.lua.in "" "" "share/modulefiles/gasnet/$VERSION.lua"
+# In folders as in the source tree, so that the pages' links lead to what they name.
+for document in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE ARCHITECTURE.md CONTRIBUTING.md docs/*.md \
+    conduit-udp/DESIGN.md emulators/README.md emulators/devices/README.md examples/*/*.c examples/*/*.h \
+    examples/*/*.mk examples/*/*.txt examples/*/Makefile examples/*/README.md examples/*/*.sh; do
+    for file in "$ROOT"/$document; do
+        case $file in *.sh) mode=755 ;; *) mode=644 ;; esac
+        [ ! -f "$file" ] || put "$file" "share/doc/gasnet/${file#"$ROOT/"}" $mode
+    done
 done
 for page in "$ROOT"/docs/man/man*/*; do
     [ ! -f "$page" ] || { section=${page%/*}; put "$page" "share/man/${section##*/}/${page##*/}"; }
