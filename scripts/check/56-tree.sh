@@ -218,6 +218,17 @@ if attempt "tree: a conduit's archive and the tools' in one program" "$CC" $flag
     says_hello "a program with both archives runs" "$WORK/two"
 fi
 
+# ---- completion ----
+odd=
+for program in "$P"/bin/gasnetrun_* "$P"/bin/gasnet_info "$P"/bin/gasnet_trace; do
+    name=${program##*/}
+    completed=$(cd "$P/share/bash-completion/completions" && bash -c '. ./"$1" && complete -p "$1" >/dev/null &&
+        COMP_WORDS=("$2" -) COMP_CWORD=1 && _gasnet && echo "${COMPREPLY[*]}"' bash "$name" "$program")
+    case $completed in *-help*) ;; *) odd="$odd $name" ;; esac
+    grep -qw "$name" "$P/share/zsh/site-functions/_gasnet" || odd="$odd $name(zsh)"
+done
+good "shells complete the options of programs" "$odd"
+
 # ---- manual pages ----
 # Conduits for tests have none.
 public=$("$ROOT/scripts/build/conduits.sh")

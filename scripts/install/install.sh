@@ -83,8 +83,15 @@ library() {
     [ -z "${LIBDIR_SO:-}" ] || link "lib$1.so.$SOVERSION" "lib/lib$1.so"
 }
 
+# completion NAME: the shells' completion of a program.
+completions=
+completion() {
+    put "$ROOT/scripts/install/completion.bash" "share/bash-completion/completions/$1"
+    completions="$completions $1"
+}
+
 # program NAME AS: installs a program in Rust.
-program() { [ "$PROGRAMS" != 1 ] || put "$CORE/core/$1" "bin/$2" 755; }
+program() { [ "$PROGRAMS" != 1 ] || { put "$CORE/core/$1" "bin/$2" 755 && completion "$2"; }; }
 
 hosts=$("$ROOT/scripts/build/conduits.sh" --hosts)
 for header in "$B"/include/*.h; do put "$header" "include/$(basename -- "$header")"; done
@@ -121,7 +128,7 @@ if [ "$UNIVERSAL" = 1 ]; then
     generated conduit-shared.pc.in any par lib/pkgconfig/gasnet-shared.pc
     program gasnetrun gasnetrun
     link gasnetrun_smp.1 share/man/man1/gasnetrun.1
-    for client in gasnet_perf gasnet_selftest; do put "$B/bin/$client" "bin/$client" 755; done
+    for client in gasnet_perf gasnet_selftest; do put "$B/bin/$client" "bin/$client" 755 && completion $client; done
 fi
 for mode in seq par; do
     library "gasnet_tools-$mode"
@@ -132,6 +139,11 @@ generated GASNetConfig.cmake.in "" "" lib/cmake/GASNet/GASNetConfig.cmake
 generated GASNetConfigVersion.cmake.in "" "" lib/cmake/GASNet/GASNetConfigVersion.cmake
 program gasnet_info gasnet_info
 program gasnet_trace gasnet_trace
+if [ -n "$completions" ]; then
+    printf '#compdef%s\n_gnu_generic\n' "$completions" >"$notes.file"
+    put "$notes.file" share/zsh/site-functions/_gasnet
+    rm -f "$notes.file"
+fi
 put "$ROOT/scripts/build/ident.sh" bin/gasnet_ident 755
 link gasnet_ident bin/ident
 generated modulefile.lua.in "" "" "share/modulefiles/gasnet/$VERSION.lua"
