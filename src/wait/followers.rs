@@ -10,19 +10,18 @@
 //! than [`FEW`] followers are notified at a limited rate, so that their wake-ups do not take the
 //! cores from threads that compute.
 //!
-//! SYNC POINT eventcount: [`Followers::notify`] increments the count before it reads the number of
-//! sleepers. [`Followers::sleep`] registers a sleeper before the kernel compares the count with the
-//! value that the thread read before it checked its condition. Either the notifier sees the
-//! sleeper, or the sleeper does not sleep.
+//! SYNC POINT eventcount: [`Followers::notify`] increments the count (release), and a fence comes
+//! before the load of the number of sleepers. [`Followers::sleep`] registers a sleeper, and a fence
+//! comes before the kernel compares the count with the value that the thread read (acquire) before
+//! it checked its condition. Either the notifier sees the sleeper, or the sleeper does not sleep.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use gasnet_tools::timer::monotonic_ns;
-
 use crate::shm::comm::Slept;
+use gasnet_sys::atomic::{fence_after_exchange, AtomicBool, AtomicU32, AtomicU64, Ordering};
 use gasnet_sys::futex;
 use gasnet_sys::padded::Padded;
+use gasnet_tools::timer::monotonic_ns;
 
 /// Up to this many followers are woken by every notification.
 const FEW: u32 = 8;
@@ -33,7 +32,7 @@ const INTERVAL_NS: u64 = 30_000;
 const LIMIT_DOUBLES: u32 = 32;
 
 /// See the module documentation.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Followers {
     /// The eventcount.
     count: Padded<AtomicU32>,
@@ -47,6 +46,7 @@ pub struct Followers {
 
 impl Followers {
     /// No thread sleeps.
+    #[cfg(not(loom))]
     pub const fn new() -> Self {
         Self {
             count: Padded(AtomicU32::new(0)),
@@ -60,16 +60,22 @@ impl Followers {
     /// The eventcount. A thread reads it before it checks its condition, and passes it to
     /// [`sleep`](Self::sleep) if that does not hold.
     pub fn count(&self) -> u32 {
-        self.count.load(Ordering::SeqCst)
+        self.count.load(Ordering::Acquire)
     }
 
     /// Wakes followers: a condition that threads of this process wait for may hold now.
     pub fn notify(&self) {
-        self.count.fetch_add(1, Ordering::SeqCst);
-        let asleep = self.asleep.load(Ordering::SeqCst);
+        let asleep = self.next_count();
         if asleep > 0 {
             self.wake(asleep);
         }
+    }
+
+    /// Increments the count. Returns the number of followers that may sleep for the old one.
+    fn next_count(&self) -> u32 {
+        self.count.fetch_add(1, Ordering::Release);
+        fence_after_exchange();
+        self.asleep.load(Ordering::Relaxed)
     }
 
     #[cold]
@@ -92,18 +98,20 @@ impl Followers {
     /// early.
     pub fn sleep(&self, known: u32, limit: Duration, lead: impl FnOnce(Duration) -> Slept) -> Slept {
         if self.has_leader.swap(true, Ordering::Acquire) {
-            let before = self.asleep.fetch_add(1, Ordering::SeqCst);
+            let before = self.asleep.fetch_add(1, Ordering::Relaxed);
+            fence_after_exchange();
             let blocked = futex::wait(&self.count, known, limit * (1 + before / LIMIT_DOUBLES));
             self.asleep.fetch_sub(1, Ordering::Relaxed);
             return if blocked { Slept::Ended } else { Slept::Refused };
         }
         let slept = lead(self.until_pending(limit));
-        self.has_leader.store(false, Ordering::SeqCst);
+        // An exchange, since loom lets a store come between the halves of the followers' exchanges.
+        self.has_leader.swap(false, Ordering::Release);
         if slept == Slept::Woken {
             self.promote();
         }
         if self.is_pending.load(Ordering::Relaxed) {
-            self.wake(self.asleep.load(Ordering::SeqCst));
+            self.wake(self.asleep.load(Ordering::Relaxed));
         }
         slept
     }
@@ -118,8 +126,7 @@ impl Followers {
     /// Wakes one follower, which becomes the leader if it still has to wait and there is none. The
     /// new count stops threads that are about to follow the previous leader.
     fn promote(&self) {
-        self.count.fetch_add(1, Ordering::SeqCst);
-        if self.asleep.load(Ordering::SeqCst) > 0 {
+        if self.next_count() > 0 {
             futex::wake(&self.count, 1);
         }
     }

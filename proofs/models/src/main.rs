@@ -12,6 +12,7 @@
 extern crate self as gasnet_conduit;
 extern crate self as gasnet_job;
 extern crate self as gasnet_sys;
+extern crate self as gasnet_tools;
 
 #[macro_use]
 mod doubles;
@@ -26,7 +27,7 @@ mod shm;
 pub use atomic::lock;
 pub use cookie::{Completion, Cookie};
 pub use doubles::conduit::{Busy, Class, JobRank, PollScope};
-pub use doubles::{check_exit, futex, membarrier, Inside};
+pub use doubles::{check_exit, futex, membarrier, timer, Inside};
 
 #[allow(dead_code)]
 #[path = "../../../conduit/src/cookie.rs"]
@@ -34,6 +35,8 @@ mod cookie;
 #[allow(dead_code)]
 #[path = "../../../src/event.rs"]
 mod event;
+#[path = "../../../src/wait/followers.rs"]
+mod followers;
 #[allow(dead_code)]
 #[path = "../../../src/hsl.rs"]
 mod hsl;

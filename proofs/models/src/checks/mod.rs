@@ -4,6 +4,7 @@ mod barrier;
 mod coll_buffers;
 mod comm;
 mod event;
+mod followers;
 mod locks;
 mod pool;
 mod ring;
@@ -55,6 +56,9 @@ pub const ALL: &[(&str, fn(), usize)] = &[
         3,
     ),
     ("comm: two threads sleep", comm::two_sleepers, 3),
+    ("followers: a follower is notified", followers::notification, 3),
+    ("followers: all threads are woken", followers::all, 2),
+    ("followers: a leader that leaves is replaced", followers::promotion, 3),
 ];
 
 /// Plain memory that threads hand over: loom fails on unordered accesses.
