@@ -56,10 +56,11 @@ impl Atomics for OneSided {
         }
         let (operand, result) = (held.address(), held.address() + RESULT);
         let kind = Kind::Atomic {
+            cookie: atomic.cookie,
             fetched: atomic.fetched as usize,
             result: Source { address: result, bytes },
         };
-        let done = self.begin(held, (kind, atomic.cookie), &atomic.target, |turn, target, held| {
+        let done = self.begin(held, kind, &atomic.target, |turn, target, held| {
             // SAFETY: operand and result are the operation's own bytes.
             unsafe { turn.atomic::<OwnedOperation>(op, target, (operand, result, bytes), held.context()) }
         })?;

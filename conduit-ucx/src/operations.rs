@@ -27,16 +27,18 @@ pub enum Kind {
     /// A packet of ours.
     Packet(Class),
     /// A put from the client's memory. The completion of its source is reported.
-    Put(AfterPut),
+    Put(Cookie, AfterPut),
     /// A put from a copy: the operation's own bytes, or these.
     CopiedPut(#[expect(dead_code, reason = "UCX reads them")] Vec<u8>),
     /// The flush of puts, after which this follows.
     Flush(Vec<AfterPut>),
     /// A get.
-    Get,
+    Get(Cookie),
     /// An atomic. Its old value is copied to an address, if that is not null, from the operation's
     /// own bytes.
     Atomic {
+        /// Cookie of its report.
+        cookie: Cookie,
         /// To here.
         fetched: usize,
         /// From here.
@@ -51,9 +53,9 @@ impl Kind {
             Self::Idle => "an operation",
             Self::Packet(Class::Request) => "sending a request",
             Self::Packet(Class::Reply) => "sending a reply",
-            Self::Put(_) | Self::CopiedPut(_) => "a put",
+            Self::Put(..) | Self::CopiedPut(_) => "a put",
             Self::Flush(_) => "flushing puts",
-            Self::Get => "a get",
+            Self::Get(_) => "a get",
             Self::Atomic { .. } => "an atomic",
         }
     }
@@ -68,8 +70,6 @@ pub struct Operation {
     pub kind: Kind,
     /// With whom.
     pub peer: JobRank,
-    /// Cookie of its report.
-    pub cookie: Cookie,
     reaped: Arc<Reaped>,
 }
 
@@ -137,7 +137,7 @@ impl OwnedOperation {
     /// Takes what follows a put.
     pub fn take_after(&mut self) -> Option<AfterPut> {
         match std::mem::replace(&mut self.kind, Kind::Idle) {
-            Kind::Put(after) => Some(after),
+            Kind::Put(_, after) => Some(after),
             kind => {
                 self.kind = kind;
                 None
@@ -154,7 +154,7 @@ impl OwnedOperation {
     /// Puts it back into its pool, with the messages that were to follow.
     pub fn release(mut self) {
         match std::mem::replace(&mut self.kind, Kind::Idle) {
-            Kind::Put(AfterPut::Send(message, _)) => message.release(),
+            Kind::Put(_, after) => after.release(),
             Kind::Flush(puts) => puts.into_iter().for_each(AfterPut::release),
             _ => {}
         }
@@ -198,7 +198,6 @@ impl Pool {
         let idle = || Operation {
             kind: Kind::Idle,
             peer: JobRank(0),
-            cookie: Cookie::new(0),
             reaped: Arc::clone(&self.reaped),
         };
         self.pool.take_or_make(idle).map(OwnedOperation)

@@ -72,9 +72,9 @@ impl Net {
 
     /// An operation of ours is complete.
     fn done(&self, mut held: OwnedOperation, upcalls: &mut dyn Upcalls) -> usize {
-        let (peer, cookie) = (held.peer, held.cookie);
+        let peer = held.peer;
         let kind = std::mem::replace(&mut held.kind, Kind::Idle);
-        if let Kind::Atomic { fetched, result } = &kind {
+        if let Kind::Atomic { fetched, result, .. } = &kind {
             if *fetched != 0 {
                 // SAFETY: the runtime keeps the destination writable until completion, and the
                 // bytes of an operation are aligned.
@@ -84,7 +84,7 @@ impl Net {
         held.release();
         match kind {
             Kind::Idle | Kind::Packet(_) | Kind::CopiedPut(_) => 0,
-            Kind::Put(after) => {
+            Kind::Put(cookie, after) => {
                 upcalls.done(cookie, Part::Source);
                 self.link().peers.await_put(peer, after);
                 1
@@ -94,7 +94,7 @@ impl Net {
                 self.link().peers.note_flushed(peer, puts);
                 delivered
             }
-            Kind::Get | Kind::Atomic { .. } => {
+            Kind::Get(cookie) | Kind::Atomic { cookie, .. } => {
                 upcalls.done(cookie, Part::Both);
                 1
             }

@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 /// Most operations without bytes of their own: puts, gets, flushes.
 const OPERATIONS: usize = 1 << 20;
+/// Bytes of the largest put that is always copied: that costs less than a report of its source.
+const SMALL: usize = 256;
 /// Bytes of the largest put that is copied so that its source is free at return.
 const BOUNCE: usize = 8 << 10;
 /// Most copies under way, those of atomics included.
@@ -84,11 +86,11 @@ impl OneSided {
     fn try_begin(
         &self,
         mut held: OwnedOperation,
-        (kind, cookie): (Kind, Cookie),
+        kind: Kind,
         remote: &RemoteMemory,
         start: impl FnOnce(&Turn<'_>, Target<'_>, &OwnedOperation) -> Started,
     ) -> Result<Option<OwnedOperation>, Option<(OwnedOperation, Status)>> {
-        (held.kind, held.cookie, held.peer) = (kind, cookie, remote.peer);
+        (held.kind, held.peer) = (kind, remote.peer);
         let Ok(started) = self.with_target(remote, |turn, target| start(turn, target, &held)) else {
             held.release();
             return Err(None);
@@ -100,11 +102,11 @@ impl OneSided {
     pub fn begin(
         &self,
         held: OwnedOperation,
-        what: (Kind, Cookie),
+        kind: Kind,
         remote: &RemoteMemory,
         start: impl FnOnce(&Turn<'_>, Target<'_>, &OwnedOperation) -> Started,
     ) -> Result<Option<OwnedOperation>, Busy> {
-        self.try_begin(held, what, remote, start)
+        self.try_begin(held, kind, remote, start)
             .map_err(|failed| match failed {
                 Some((held, why)) => self.link.failed(held, why),
                 None => Busy,
@@ -148,7 +150,9 @@ impl OneSided {
         let memory = MemoryType::of(put.from.device);
         let is_host = memory == MemoryType::HOST;
         if is_host && put.source == SourceUse::Now && put.bytes <= BOUNCE {
-            return self.put_bounced(put, source, after);
+            return self
+                .put_bounced(&put.to, source, after)
+                .map(|()| LocalCompletion::AtReturn);
         }
         if self.refused.has(source) {
             return self.put_copy(put, after);
@@ -157,7 +161,7 @@ impl OneSided {
             after.release();
             return Err(Busy);
         };
-        let begun = self.try_begin(held, (Kind::Put(after), put.cookie), &put.to, |turn, target, held| {
+        let begun = self.try_begin(held, Kind::Put(put.cookie, after), &put.to, |turn, target, held| {
             // SAFETY: the runtime keeps the source readable and unchanged until completion.
             unsafe { turn.put::<OwnedOperation>(target, (source, memory), held.context()) }
         });
@@ -184,7 +188,7 @@ impl OneSided {
     }
 
     /// Puts a copy in an operation's own bytes.
-    fn put_bounced(&self, put: &Put, source: Source, after: AfterPut) -> Result<LocalCompletion, Busy> {
+    fn put_bounced(&self, to: &RemoteMemory, source: Source, after: AfterPut) -> Result<(), Busy> {
         let Some(mut held) = self.bounces.take() else {
             after.release();
             return Err(Busy);
@@ -199,7 +203,7 @@ impl OneSided {
             address: held.address(),
             ..source
         };
-        self.put_from_copy(put, (held, copy, Vec::new()), after)
+        self.put_from_copy(to, (held, copy, Vec::new()), after)
     }
 
     /// Puts a copy on the heap, which UCX can register.
@@ -215,24 +219,20 @@ impl OneSided {
             address: bytes.as_ptr() as usize,
             bytes: put.bytes,
         };
-        self.put_from_copy(put, (held, copy, bytes), after)
+        self.put_from_copy(&put.to, (held, copy, bytes), after)?;
+        Ok(LocalCompletion::AtReturn)
     }
 
     fn put_from_copy(
         &self,
-        put: &Put,
+        to: &RemoteMemory,
         (held, copy, bytes): (OwnedOperation, Source, Vec<u8>),
         after: AfterPut,
-    ) -> Result<LocalCompletion, Busy> {
-        let begun = self.begin(
-            held,
-            (Kind::CopiedPut(bytes), put.cookie),
-            &put.to,
-            |turn, target, held| {
-                // SAFETY: of the operation until its completion.
-                unsafe { turn.put::<OwnedOperation>(target, (copy, MemoryType::HOST), held.context()) }
-            },
-        );
+    ) -> Result<(), Busy> {
+        let begun = self.begin(held, Kind::CopiedPut(bytes), to, |turn, target, held| {
+            // SAFETY: of the operation until its completion.
+            unsafe { turn.put::<OwnedOperation>(target, (copy, MemoryType::HOST), held.context()) }
+        });
         let Ok(done) = begun else {
             after.release();
             return Err(Busy);
@@ -240,14 +240,24 @@ impl OneSided {
         if let Some(done) = done {
             done.release();
         }
-        self.link.peers.await_put(put.to.peer, after);
-        Ok(LocalCompletion::AtReturn)
+        self.link.peers.await_put(to.peer, after);
+        Ok(())
     }
 }
 
 impl Rma for OneSided {
     fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
         self.begin_put(put, AfterPut::Report(put.cookie))
+    }
+
+    fn small_put(&self) -> usize {
+        SMALL
+    }
+
+    fn put_small(&self, to: RemoteMemory, from: *const u8, bytes: usize, cookie: Cookie) -> Result<Option<()>, Busy> {
+        let address = from as usize;
+        self.put_bounced(&to, Source { address, bytes }, AfterPut::Report(cookie))
+            .map(Some)
     }
 
     fn get(&self, get: &Get) -> Result<(), Busy> {
@@ -257,7 +267,7 @@ impl Rma for OneSided {
             bytes: get.bytes,
         };
         let memory = MemoryType::of(get.to.device);
-        let done = self.begin(held, (Kind::Get, get.cookie), &get.from, |turn, target, held| {
+        let done = self.begin(held, Kind::Get(get.cookie), &get.from, |turn, target, held| {
             // SAFETY: the runtime keeps the destination until completion.
             unsafe { turn.get::<OwnedOperation>(target, (to, memory), held.context()) }
         })?;

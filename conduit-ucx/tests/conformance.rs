@@ -57,6 +57,14 @@ mod operations {
     }
 }
 
+mod small {
+    use super::{shm, tcp};
+    gasnet_conduit::small_put_conformance_tests! {
+        over_tcp: tcp;
+        over_shm: shm;
+    }
+}
+
 mod reserved {
     use super::{faulty, shm, tcp};
     gasnet_conduit::send_buffers_conformance_tests! {
