@@ -1,10 +1,10 @@
 //! conduit-ucx of libgasnet: any network that UCX reaches.
 //!
 //! A process has one worker of UCX, opened for one thread at a time; a lock admits that. Life of a
-//! packet: `send` takes credits of the peer ([`credits`]), writes header and packet into an
-//! operation ([`operations`]), and passes it to UCX as an Active Message ([`ffi`]). The receiver's
-//! UCX reports it from inside a poll, where it is queued ([`receive`]) and then delivered
-//! ([`progress`]).
+//! packet: `send` takes credits of the peer ([`credits`]), writes header and packet to the stack,
+//! or into an operation ([`operations`]) if UCX does not copy them at once, and passes them to UCX
+//! as an Active Message ([`ffi`]). The receiver's UCX reports it from inside a poll, where it is
+//! queued ([`receive`]) and then delivered ([`progress`]).
 //!
 //! Puts, gets and atomics are UCX's ([`rma`], [`atomics`]). It completes a put when its source is
 //! free, so flushes of the peer complete the rest.

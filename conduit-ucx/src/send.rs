@@ -4,7 +4,7 @@ pub mod buffers;
 
 use crate::link::Link;
 use crate::operations::{self, OwnedOperation, Pool, Reaped};
-use crate::wire::{Kind, HEADER};
+use crate::wire::{Header, Kind, HEADER};
 use gasnet_conduit::{Busy, Class, JobRank};
 use gasnet_conduit_util::account::Reservation;
 use gasnet_conduit_util::parts::{gather, length};
@@ -12,6 +12,9 @@ use gasnet_conduit_util::peer_states::PeerState;
 use gasnet_conduit_util::record::Record;
 use std::sync::Arc;
 
+/// Bytes of the largest message that is written to the stack first. UCX copies most of them into
+/// the network at once, and no buffer is needed.
+const SHORT: usize = 128;
 /// Bytes of a small send buffer.
 const SMALL: usize = 2 << 10;
 /// Most buffers of each size for requests, and for replies.
@@ -44,11 +47,25 @@ impl Messages {
 
     /// See [`gasnet_conduit::Network::send`].
     pub fn send(&self, link: &Link, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
-        let Some((held, reservation)) = self.prepare(link, peer, class, parts)? else {
+        let Some(reservation) = self.pay(link, peer, class, parts)? else {
             return Ok(());
         };
-        let sent = post(link, held, Kind::Packet(class), length(parts));
+        if send_short(link, peer, (Kind::Packet(class), reservation.credits), parts) {
+            return Ok(());
+        }
+        let written = self.write(link, peer, (class, reservation.credits), parts);
+        let sent = written.and_then(|held| post(link, held, Kind::Packet(class), length(parts)));
         sent.map_err(|Busy| link.peers.account(peer).cancel(&reservation))
+    }
+
+    /// Pays for a packet. None if it is to be dropped.
+    fn pay(&self, link: &Link, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<Option<Reservation>, Busy> {
+        let bytes = length(parts);
+        assert!(
+            bytes <= self.max_packet,
+            "defect: a packet of {bytes} bytes is longer than the conduit's limit"
+        );
+        link.peers.reserve(peer, class, bytes)
     }
 
     /// Pays for a packet, and writes its message. None if it is to be dropped.
@@ -59,22 +76,28 @@ impl Messages {
         class: Class,
         parts: &[&[u8]],
     ) -> Result<Option<(OwnedOperation, Reservation)>, Busy> {
-        let bytes = length(parts);
-        assert!(
-            bytes <= self.max_packet,
-            "defect: a packet of {bytes} bytes is longer than the conduit's limit"
-        );
-        let Some(reservation) = link.peers.reserve(peer, class, bytes)? else {
+        let Some(reservation) = self.pay(link, peer, class, parts)? else {
             return Ok(None);
         };
-        let Ok(mut held) = self.buffer(class, bytes) else {
-            return Err(link.peers.account(peer).cancel(&reservation));
-        };
+        match self.write(link, peer, (class, reservation.credits), parts) {
+            Ok(held) => Ok(Some((held, reservation))),
+            Err(Busy) => Err(link.peers.account(peer).cancel(&reservation)),
+        }
+    }
+
+    /// Writes a message into a buffer.
+    fn write(
+        &self,
+        link: &Link,
+        peer: JobRank,
+        (class, credits): (Class, u32),
+        parts: &[&[u8]],
+    ) -> Result<OwnedOperation, Busy> {
+        let bytes = length(parts);
+        let mut held = self.buffer(class, bytes)?;
         (held.kind, held.peer) = (operations::Kind::Packet(class), peer);
-        let (header, packet) = held.bytes(HEADER + bytes).split_at_mut(HEADER);
-        link.header(reservation.credits).put(header);
-        gather(parts, packet);
-        Ok(Some((held, reservation)))
+        write(link.header(credits), parts, held.bytes(HEADER + bytes));
+        Ok(held)
     }
 
     /// A buffer for a packet of `bytes` bytes.
@@ -89,9 +112,10 @@ impl Messages {
 
     /// Sends a message without a packet.
     pub fn send_header(&self, link: &Link, peer: JobRank, kind: Kind, credits: u32) -> Result<(), Busy> {
-        let mut held = self.buffer(Class::Reply, 0)?;
-        (held.kind, held.peer) = (operations::Kind::Packet(Class::Reply), peer);
-        link.header(credits).put(held.bytes(HEADER));
+        if send_short(link, peer, (kind, credits), &[]) {
+            return Ok(());
+        }
+        let held = self.write(link, peer, (Class::Reply, credits), &[])?;
         post(link, held, kind, 0)
     }
 
@@ -107,6 +131,25 @@ impl Messages {
             link.peers.limits.note_owed(peer, owed);
         }
     }
+}
+
+fn write(header: Header, parts: &[&[u8]], message: &mut [u8]) {
+    let (room, packet) = message.split_at_mut(HEADER);
+    header.put(room);
+    gather(parts, packet);
+}
+
+/// Sends a message if it is short, and UCX copies it at once.
+fn send_short(link: &Link, peer: JobRank, (kind, credits): (Kind, u32), parts: &[&[u8]]) -> bool {
+    let mut message = [0; SHORT];
+    let Some(message) = message.get_mut(..HEADER + length(parts)) else {
+        return false;
+    };
+    write(link.header(credits), parts, message);
+    let (header, packet) = message.split_at(HEADER);
+    let turn = link.worker.turn();
+    let endpoint = link.endpoint(&turn, peer);
+    endpoint.is_ok_and(|endpoint| turn.send_at_once(endpoint, (kind.id(), header, packet)))
 }
 
 /// Sends a message that lies in an operation: its header, then a packet of `bytes` bytes.

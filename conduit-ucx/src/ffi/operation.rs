@@ -99,7 +99,8 @@ fn started(pointer: abi::ucs_status_ptr_t) -> Started {
 }
 
 impl Turn<'_> {
-    /// Sends a message of a header and data, in the eager way: its receiver never has to fetch it.
+    /// Sends a message of a header and data, of host memory, in the eager way: its receiver never
+    /// has to fetch it.
     ///
     /// # Safety
     /// Header and data are unchanged until completion.
@@ -109,9 +110,30 @@ impl Turn<'_> {
         (id, header, data): (u32, &[u8], &[u8]),
         context: *mut c_void,
     ) -> Started {
-        let mut parameters = parameters::<C>(context);
-        parameters.op_attr_mask |= abi::UCP_OP_ATTR_FIELD_FLAGS;
+        // SAFETY: the caller's.
+        unsafe { self.send_by(parameters::<C>(context), endpoint, (id, header, data)) }
+    }
+
+    /// The same if it is complete at return. False: nothing was sent.
+    pub fn send_at_once(&self, endpoint: Endpoint, message: (u32, &[u8], &[u8])) -> bool {
+        // SAFETY: all zero is a valid value.
+        let mut parameters: abi::ucp_request_param_t = unsafe { std::mem::zeroed() };
+        parameters.op_attr_mask = abi::UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
+        // SAFETY: it is complete, or was not started.
+        unsafe { self.send_by(parameters, endpoint, message) == Ok(Outcome::Done) }
+    }
+
+    /// # Safety
+    /// Header and data are unchanged until completion.
+    unsafe fn send_by(
+        &self,
+        mut parameters: abi::ucp_request_param_t,
+        endpoint: Endpoint,
+        (id, header, data): (u32, &[u8], &[u8]),
+    ) -> Started {
+        parameters.op_attr_mask |= abi::UCP_OP_ATTR_FIELD_FLAGS | abi::UCP_OP_ATTR_FIELD_MEMORY_TYPE;
         parameters.flags = abi::UCP_AM_SEND_FLAG_EAGER;
+        parameters.memory_type = MemoryType::HOST.0;
         // SAFETY: a live endpoint, and memory by the contract.
         started(unsafe {
             (self.library().am_send)(
