@@ -6,12 +6,14 @@ pub mod deliver;
 use crate::ffi::{KeptMessage, Message, Retention};
 use crate::peers::Peers;
 use crate::wire::{Header, Kind};
-use gasnet_conduit::{Class, JobRank};
+use gasnet_conduit::{Class, JobRank, PACKET_ALIGN};
 use gasnet_conduit_util::aligned_copy::AlignedCopy;
 use gasnet_conduit_util::mapped::Mapped;
 use gasnet_conduit_util::pending_queue::PendingQueue;
 use gasnet_conduit_util::pool::{Item, Pool};
 
+/// Most bytes of a packet that waits in its queue itself.
+const SHORT: usize = 96;
 /// Larger packets stay in UCX's memory where it allows that; smaller ones are copied, because its
 /// buffers have this size.
 const COPIED: usize = 4096;
@@ -21,8 +23,16 @@ const BUFFERS: usize = 1024;
 /// A buffer for a copy.
 pub type Buffer = Item<(), Mapped>;
 
+/// Room for a short packet.
+#[repr(align(16))]
+pub struct Short(pub [u8; SHORT]);
+
+const _: () = assert!(align_of::<Short>() == PACKET_ALIGN);
+
 /// The bytes of a packet that waits.
 pub enum Body {
+    /// A copy of this length.
+    Short(Short, usize),
     /// A copy of this length.
     Buffered(Buffer, usize),
     /// A copy on the heap.
@@ -70,6 +80,11 @@ impl Arrivals {
     }
 
     fn copy(&self, data: &[u8]) -> Body {
+        let mut short = Short([0; SHORT]);
+        if let Some(room) = short.0.get_mut(..data.len()) {
+            room.copy_from_slice(data);
+            return Body::Short(short, data.len());
+        }
         let is_small = data.len() <= COPIED;
         match is_small.then(|| self.buffers.take_or_make(|| ())).flatten() {
             Some(mut buffer) => {

@@ -18,6 +18,7 @@ impl Link {
                 break;
             };
             match body {
+                Body::Short(mut short, bytes) => self.upcall(source, class, &mut short.0[..bytes], upcalls),
                 Body::Buffered(mut buffer, bytes) => {
                     self.upcall(source, class, buffer.bytes(bytes), upcalls);
                     buffer.release();
