@@ -24,6 +24,12 @@ pub struct Link {
 }
 
 impl Link {
+    /// Whether a poll has something for the client.
+    #[inline]
+    pub fn has_upcalls(&self) -> bool {
+        !self.arrivals.is_empty() || !self.reaped.is_empty()
+    }
+
     /// The endpoint of a peer, made at the first contact. Busy until it is connected: UCX would
     /// keep what is started until a poll of this process, which may compute first.
     #[inline]

@@ -51,7 +51,7 @@ impl Network for Net {
                 let _ = self.messages.send_header(link, peer, Kind::Bye, 0);
             }
             // Messages may wait behind others.
-            self.progress(LAST_ROUNDS);
+            (0..LAST_ROUNDS).take_while(|_| self.progress(1)).for_each(drop);
         }
         link.peers.states.stop();
     }

@@ -38,8 +38,9 @@ impl Net {
         delivered
     }
 
-    /// Lets UCX work, at most `rounds` times. Another thread that does the same is not waited for.
-    /// Returns whether it did something.
+    /// Lets UCX work, at most `rounds` times, until something has come for an upcall: another round
+    /// may enter the kernel. Another thread that does the same is not waited for. Returns whether
+    /// it did something.
     pub fn progress(&self, rounds: usize) -> bool {
         let link = self.link();
         let Some(turn) = link.worker.try_turn() else {
@@ -48,7 +49,17 @@ impl Net {
         if !link.peers.to_flush.is_empty() {
             self.rma.flush(&turn);
         }
-        (0..rounds).take_while(|_| turn.progress()).count() > 0
+        let mut has_worked = false;
+        for _ in 0..rounds {
+            if !turn.progress() {
+                break;
+            }
+            has_worked = true;
+            if link.has_upcalls() {
+                break;
+            }
+        }
+        has_worked
     }
 
     /// Reports operations that are complete. Returns the number of upcalls.

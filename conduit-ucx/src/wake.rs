@@ -20,7 +20,7 @@ impl Wake for Net {
     /// Polls deliver what has arrived, and start flushes.
     fn arm(&self) -> bool {
         let link = self.link();
-        let has_work = !link.arrivals.is_empty() || !link.reaped.is_empty() || !link.peers.to_flush.is_empty();
+        let has_work = link.has_upcalls() || !link.peers.to_flush.is_empty();
         !has_work && link.worker.try_turn().is_some_and(|turn| turn.may_sleep())
     }
 }
