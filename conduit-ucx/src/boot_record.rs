@@ -1,7 +1,6 @@
 //! The addresses of all processes, exchanged at the start.
 #![forbid(unsafe_code)]
 
-use crate::ffi::Errors;
 use gasnet_conduit::{JobRank, StartInfo};
 use gasnet_conduit_util::record::{self, exchange};
 
@@ -28,7 +27,7 @@ pub struct Names {
     /// Bytes of each; shorter ones are padded.
     length: usize,
     /// Whether failures of peers are reported.
-    pub errors: Errors,
+    pub reports_errors: bool,
     /// A rank with another version of UCX, and that.
     pub other_version: Option<(usize, (u32, u32))>,
 }
@@ -56,15 +55,10 @@ impl Names {
         }
         let version = |record: &BootRecord| (record.major, record.minor);
         let other_version = all.iter().position(|record| version(record) != version(own));
-        let reports_errors = all.iter().all(|record| record.reports_errors);
         Ok(Self {
             bytes,
             length,
-            errors: if reports_errors {
-                Errors::Reported
-            } else {
-                Errors::Unnoticed
-            },
+            reports_errors: all.iter().all(|record| record.reports_errors),
             other_version: other_version.map(|rank| (rank, version(&all[rank]))),
         })
     }
@@ -115,12 +109,9 @@ mod tests {
         let names = beside(&other, b"longer").unwrap();
         assert_eq!(names.address(JobRank(0)), b"name\0\0");
         assert_eq!(names.address(JobRank(1)), b"longer");
-        assert_eq!(
-            (names.errors, names.other_version),
-            (Errors::Unnoticed, Some((1, (1, 14))))
-        );
+        assert_eq!((names.reports_errors, names.other_version), (false, Some((1, (1, 14)))));
         let names = beside(&OWN, b"alas").unwrap();
-        assert_eq!((names.errors, names.other_version), (Errors::Reported, None));
+        assert_eq!((names.reports_errors, names.other_version), (true, None));
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! UCX of this machine: what the conduit would use, for the choice of a conduit and `gasnet_info`.
 
-use crate::ffi::Errors;
 use crate::settings::Settings;
 use crate::start::{by, open_worker, Opened};
 use gasnet_conduit::ProviderReport;
@@ -29,7 +28,7 @@ pub fn report() -> ProviderReport {
             facts: vec![("use", format!("impossible: {why}"))],
         },
         Ok(opened) => {
-            let (library, errors) = (opened.library, opened.errors);
+            let library = opened.library;
             ProviderReport {
                 name: format!("UCX {}.{}", library.version.0, library.version.1),
                 facts: vec![
@@ -41,7 +40,7 @@ pub fn report() -> ProviderReport {
                         "atomics",
                         by(settings.atomics, "Active Messages (GASNET_UCX_ATOMICS=0)").into(),
                     ),
-                    ("lost peers", by(errors == Errors::Reported, "the node agents").into()),
+                    ("lost peers", by(opened.reports_errors, "the node agents").into()),
                 ],
             }
         }

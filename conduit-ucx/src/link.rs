@@ -48,7 +48,7 @@ impl Link {
     #[cold]
     fn connect(&self, turn: &Turn<'_>, peer: JobRank) -> Result<Endpoint, Busy> {
         // SAFETY: the address of a worker, and this lives longer than its own.
-        let made = unsafe { turn.connect::<Self>(self.names.address(peer), self.names.errors, self) };
+        let made = unsafe { turn.connect::<Self>(self.names.address(peer), self.names.reports_errors, self) };
         match made {
             Ok(endpoint) => {
                 self.peers.contact(peer, endpoint);

@@ -22,17 +22,20 @@ impl PutNotify for Net {
         class: Class,
         parts: &[&[u8]],
     ) -> Result<LocalCompletion, Busy> {
-        let link = self.link();
-        let Some((message, reservation)) = self.messages.prepare(link, put.to.peer, class, parts)? else {
+        let (link, peer) = (self.link(), put.to.peer);
+        let Some(reservation) = self.messages.pay(link, peer, class, parts)? else {
             return Ok(released(reserved));
         };
-        let after = AfterPut::Send(message, length(parts));
-        let begun = match reserved {
-            None => self.rma.begin_put(put, after),
-            // A few bytes too long for a packet, which is rare.
-            Some(_) => self.rma.put_copy(put, after).map(|_| released(reserved)),
-        };
-        begun.map_err(|Busy| link.peers.account(put.to.peer).cancel(&reservation))
+        let written = self.messages.write(link, peer, (class, reservation.credits), parts);
+        let begun = written.and_then(|message| {
+            let after = AfterPut::Send(message, length(parts));
+            match reserved {
+                None => self.rma.begin_put(put, after),
+                // A few bytes too long for a packet, which is rare.
+                Some(_) => self.rma.put_copy(put, after).map(|_| released(reserved)),
+            }
+        });
+        begun.map_err(|Busy| link.peers.account(peer).cancel(&reservation))
     }
 }
 

@@ -59,7 +59,7 @@ impl Messages {
     }
 
     /// Pays for a packet. None if it is to be dropped.
-    fn pay(&self, link: &Link, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<Option<Reservation>, Busy> {
+    pub fn pay(&self, link: &Link, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<Option<Reservation>, Busy> {
         let bytes = length(parts);
         assert!(
             bytes <= self.max_packet,
@@ -68,25 +68,8 @@ impl Messages {
         link.peers.reserve(peer, class, bytes)
     }
 
-    /// Pays for a packet, and writes its message. None if it is to be dropped.
-    pub fn prepare(
-        &self,
-        link: &Link,
-        peer: JobRank,
-        class: Class,
-        parts: &[&[u8]],
-    ) -> Result<Option<(OwnedOperation, Reservation)>, Busy> {
-        let Some(reservation) = self.pay(link, peer, class, parts)? else {
-            return Ok(None);
-        };
-        match self.write(link, peer, (class, reservation.credits), parts) {
-            Ok(held) => Ok(Some((held, reservation))),
-            Err(Busy) => Err(link.peers.account(peer).cancel(&reservation)),
-        }
-    }
-
     /// Writes a message into a buffer.
-    fn write(
+    pub fn write(
         &self,
         link: &Link,
         peer: JobRank,

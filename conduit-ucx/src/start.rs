@@ -2,7 +2,7 @@
 
 use crate::boot_record::{BootRecord, Names};
 use crate::credits;
-use crate::ffi::{Errors, Functions, Needs, Worker};
+use crate::ffi::{Functions, Needs, Worker};
 use crate::link::Link;
 use crate::net::Net;
 use crate::operations::Reaped;
@@ -31,7 +31,8 @@ const REPORTING: [&str; 4] = ["tcp/", "rc_", "dc_", "ud_"];
 pub struct Opened {
     pub library: &'static Functions,
     pub worker: Worker,
-    pub errors: Errors,
+    /// Its transports report the end of a peer.
+    pub reports_errors: bool,
 }
 
 /// Opens a worker, and exchanges addresses. Collective. `transports` override `UCX_TLS`.
@@ -55,7 +56,7 @@ fn try_open(info: &StartInfo<'_>, transports: Option<&CStr>) -> Result<Net, Stri
         address_bytes: address.len() as u32,
         major,
         minor,
-        reports_errors: own.is_some_and(|opened| opened.errors == Errors::Reported),
+        reports_errors: own.is_some_and(|opened| opened.reports_errors),
         atomics: settings.atomics,
     };
     let names = Names::exchange(info, &record, address);
@@ -116,15 +117,10 @@ pub fn open_worker(
     }
     let has_new_protocols = library.version >= NEW_PROTOCOLS && !is_off(c"UCX_PROTO_ENABLE");
     let reports = REPORTING.iter().any(|transport| worker.has_transport(transport));
-    let errors = if reports && !(settings.atomics && has_new_protocols) {
-        Errors::Reported
-    } else {
-        Errors::Unnoticed
-    };
     Ok(Opened {
         library,
         worker,
-        errors,
+        reports_errors: reports && !(settings.atomics && has_new_protocols),
     })
 }
 
@@ -148,7 +144,7 @@ fn report(opened: &Opened, names: &Names, settings: &Settings) {
             library.path,
             opened.worker.resources.join(", "),
             presets::shown(),
-            by(names.errors == Errors::Reported, "the node agents"),
+            by(names.reports_errors, "the node agents"),
             by(settings.atomics, "Active Messages")
         ));
     }

@@ -20,7 +20,7 @@ mod worker;
 pub use library::{is_loaded, Functions};
 pub use memory::{MemoryType, Region, RemoteKey};
 pub use operation::{AtomicOp, Completes, Outcome, Source, Started, Target};
-pub use worker::{Endpoint, Errors, Events, KeptMessage, Message, Needs, Retention, Turn, Worker};
+pub use worker::{Endpoint, Events, KeptMessage, Message, Needs, Retention, Turn, Worker};
 
 use bindings as abi;
 

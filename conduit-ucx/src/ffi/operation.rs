@@ -86,6 +86,13 @@ fn parameters<C: Completes>(context: *mut c_void) -> abi::ucp_request_param_t {
     parameters
 }
 
+/// The same for a kind of local memory.
+fn in_memory(memory: MemoryType, mut parameters: abi::ucp_request_param_t) -> abi::ucp_request_param_t {
+    parameters.op_attr_mask |= abi::UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    parameters.memory_type = memory.0;
+    parameters
+}
+
 /// The outcome that a function has returned as a pointer: null, an error number, or a request.
 fn started(pointer: abi::ucs_status_ptr_t) -> Started {
     let number = pointer as isize;
@@ -131,21 +138,13 @@ impl Turn<'_> {
         endpoint: Endpoint,
         (id, header, data): (u32, &[u8], &[u8]),
     ) -> Started {
-        parameters.op_attr_mask |= abi::UCP_OP_ATTR_FIELD_FLAGS | abi::UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+        parameters.op_attr_mask |= abi::UCP_OP_ATTR_FIELD_FLAGS;
         parameters.flags = abi::UCP_AM_SEND_FLAG_EAGER;
-        parameters.memory_type = MemoryType::HOST.0;
+        let parameters = in_memory(MemoryType::HOST, parameters);
+        let [(header, header_bytes), (data, bytes)] = [header, data].map(|part| (part.as_ptr().cast(), part.len()));
+        let (send, endpoint) = (self.library().am_send, endpoint.raw());
         // SAFETY: a live endpoint, and memory by the contract.
-        started(unsafe {
-            (self.library().am_send)(
-                endpoint.raw(),
-                id,
-                header.as_ptr().cast(),
-                header.len(),
-                data.as_ptr().cast(),
-                data.len(),
-                &raw const parameters,
-            )
-        })
+        started(unsafe { send(endpoint, id, header, header_bytes, data, bytes, &raw const parameters) })
     }
 
     /// Starts a put from a kind of memory. Its completion is that of its source.
@@ -158,20 +157,10 @@ impl Turn<'_> {
         (from, memory): (Source, MemoryType),
         context: *mut c_void,
     ) -> Started {
-        let mut parameters = parameters::<C>(context);
-        parameters.op_attr_mask |= abi::UCP_OP_ATTR_FIELD_MEMORY_TYPE;
-        parameters.memory_type = memory.0;
+        let (parameters, Target { endpoint, address, key }) = (in_memory(memory, parameters::<C>(context)), to);
+        let (endpoint, key, here) = (endpoint.raw(), key.raw(), from.address as *const c_void);
         // SAFETY: a live endpoint with its key, and memory by the contract.
-        started(unsafe {
-            (self.library().put)(
-                to.endpoint.raw(),
-                from.address as *const c_void,
-                from.bytes,
-                to.address,
-                to.key.raw(),
-                &raw const parameters,
-            )
-        })
+        started(unsafe { (self.library().put)(endpoint, here, from.bytes, address, key, &raw const parameters) })
     }
 
     /// Starts a get to a kind of memory.
@@ -184,20 +173,10 @@ impl Turn<'_> {
         (to, memory): (Source, MemoryType),
         context: *mut c_void,
     ) -> Started {
-        let mut parameters = parameters::<C>(context);
-        parameters.op_attr_mask |= abi::UCP_OP_ATTR_FIELD_MEMORY_TYPE;
-        parameters.memory_type = memory.0;
+        let (parameters, Target { endpoint, address, key }) = (in_memory(memory, parameters::<C>(context)), from);
+        let (endpoint, key, here) = (endpoint.raw(), key.raw(), to.address as *mut c_void);
         // SAFETY: as above.
-        started(unsafe {
-            (self.library().get)(
-                from.endpoint.raw(),
-                to.address as *mut c_void,
-                to.bytes,
-                from.address,
-                from.key.raw(),
-                &raw const parameters,
-            )
-        })
+        started(unsafe { (self.library().get)(endpoint, here, to.bytes, address, key, &raw const parameters) })
     }
 
     /// Starts an atomic on 4 or 8 bytes that fetches. `operand` is the address of its operand, and
@@ -216,18 +195,10 @@ impl Turn<'_> {
         parameters.op_attr_mask |= abi::UCP_OP_ATTR_FIELD_DATATYPE | abi::UCP_OP_ATTR_FIELD_REPLY_BUFFER;
         parameters.datatype = (bytes as u64) << abi::UCP_DATATYPE_SHIFT;
         parameters.reply_buffer = result as *mut c_void;
+        let (call, Target { endpoint, address, key }) = (self.library().atomic, to);
+        let (endpoint, key, operand) = (endpoint.raw(), key.raw(), operand as *const c_void);
         // SAFETY: as above.
-        started(unsafe {
-            (self.library().atomic)(
-                to.endpoint.raw(),
-                op.0,
-                operand as *const c_void,
-                1,
-                to.address,
-                to.key.raw(),
-                &raw const parameters,
-            )
-        })
+        started(unsafe { call(endpoint, op.0, operand, 1, address, key, &raw const parameters) })
     }
 
     /// Completes when the puts before it are visible at their target.

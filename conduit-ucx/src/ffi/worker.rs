@@ -125,15 +125,6 @@ impl Endpoint {
     }
 }
 
-/// Whether the failure of a peer is reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Errors {
-    /// It is, by [`Events::failed`].
-    Reported,
-    /// It is not, and may end the process.
-    Unnoticed,
-}
-
 /// A worker.
 pub struct Worker {
     raw: abi::ucp_worker_h,
@@ -378,21 +369,22 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
-    /// Connects to the worker with this address, at the first operation.
+    /// Connects to the worker with this address, at the first operation. `reports_errors`: the
+    /// failure of the peer is reported, by [`Events::failed`]. If not, it may end the process.
     ///
     /// # Safety
     /// An address of [`Worker::address`], and `events` lives longer than the worker.
     pub unsafe fn connect<E: Events>(
         &self,
         address: &[u8],
-        errors: Errors,
+        reports_errors: bool,
         events: *const E,
     ) -> Result<Endpoint, Status> {
         // SAFETY: all zero is a valid value.
         let mut parameters: abi::ucp_ep_params_t = unsafe { std::mem::zeroed() };
         let mut fields = abi::UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
         parameters.address = address.as_ptr().cast();
-        if errors == Errors::Reported {
+        if reports_errors {
             fields |= abi::UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | abi::UCP_EP_PARAM_FIELD_ERR_HANDLER;
             parameters.err_mode = abi::UCP_ERR_HANDLING_MODE_PEER;
             parameters.err_handler.cb = Some(on_failure::<E>);
