@@ -67,8 +67,8 @@ pub struct Transfer {
 pub enum TransferKind {
     /// The source of a put is free.
     Put,
-    /// The last piece of a get is there.
-    Get { has_pieces: bool },
+    /// A get is there.
+    Get,
 }
 
 /// An operation that a flush of its peer completes.

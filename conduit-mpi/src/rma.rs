@@ -2,15 +2,16 @@
 //!
 //! A request of MPI's shows that the source of a put is free, or that a get is there. A put has
 //! arrived after a flush of its peer, for which it waits until the next poll: one flush completes
-//! all puts to the peer. Small puts have no request.
+//! all puts to the peer. Small puts have no request, nor has what MPI's counts cut into pieces: the
+//! request of the last one tells nothing about the others.
 //!
 //! Atomics are Active Messages: MPI keeps those of one kind atomic to each other, not those of
 //! several (MPI 3.0, 11.7.1, `same_op_no_op`), and most MPIs need the target for them.
 
-use crate::ffi::{Failure, Handle, Remote, Window};
-use crate::link::Link;
+use crate::ffi::{Failure, Handle, Remote, Request, Window};
+use crate::link::{Link, Turn};
 use crate::operations::{Transfer, TransferKind, Unflushed};
-use gasnet_conduit::{Busy, Completion, Get, LocalCompletion, Put, RemoteMemory, Rma, Upcalls};
+use gasnet_conduit::{Busy, Completion, Cookie, Get, JobRank, LocalCompletion, Put, RemoteMemory, Rma, Upcalls};
 
 /// Bytes of the largest put without a request.
 const SMALL: usize = 4 << 10;
@@ -31,16 +32,30 @@ impl<H: Handle> Link<H> {
     /// A request of a put or get is complete.
     pub fn transferred(&self, transfer: &Transfer, upcalls: &mut dyn Upcalls) {
         let &Transfer { peer, cookie, kind } = transfer;
-        let part = match kind {
-            TransferKind::Put => {
-                upcalls.done(cookie, Completion::Source);
-                Completion::Remote
-            }
-            TransferKind::Get { has_pieces: true } => Completion::Both,
-            TransferKind::Get { has_pieces: false } => return upcalls.done(cookie, Completion::Both),
-        };
+        if kind == TransferKind::Get {
+            return upcalls.done(cookie, Completion::Both);
+        }
+        upcalls.done(cookie, Completion::Source);
         if let Some(mut turn) = self.turn() {
+            let part = Completion::Remote;
             turn.unflushed.push(Unflushed { peer, cookie, part });
+        }
+    }
+
+    /// An operation was started, or its peer is lost.
+    fn started(
+        &self,
+        turn: &mut Turn<'_, H>,
+        (peer, cookie, kind): (JobRank, Cookie, TransferKind),
+        started: Result<Option<Request<H>>, Failure>,
+    ) {
+        match started {
+            Ok(Some(request)) => turn.transferring(request, Transfer { peer, cookie, kind }),
+            Ok(None) => {
+                let part = Completion::Both;
+                turn.unflushed.push(Unflushed { peer, cookie, part });
+            }
+            Err(Failure(why)) => self.peers.states.lose(peer, why),
         }
     }
 
@@ -76,40 +91,24 @@ impl<H: Handle> Link<H> {
 
 impl<H: Handle> Rma for Link<H> {
     fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
-        let (peer, cookie) = (put.to.peer, put.cookie);
         let mut turn = self.turn().ok_or(Busy)?;
-        let has_request = put.bytes > SMALL;
         // SAFETY: the runtime keeps the source until local completion, and the peer its segment.
         let started = unsafe {
             let to = self.remote(&put.to);
-            self.window().put(to, put.from.address, put.bytes, has_request)
+            self.window().put(to, put.from.address, put.bytes, put.bytes > SMALL)
         };
-        match started {
-            Ok(Some(request)) => {
-                let kind = TransferKind::Put;
-                turn.transferring(request, Transfer { peer, cookie, kind });
-            }
-            Ok(None) => {
-                let part = Completion::Both;
-                turn.unflushed.push(Unflushed { peer, cookie, part });
-            }
-            Err(Failure(why)) => self.peers.states.lose(peer, why),
-        }
+        self.started(&mut turn, (put.to.peer, put.cookie, TransferKind::Put), started);
         Ok(LocalCompletion::Later)
     }
 
     fn get(&self, get: &Get) -> Result<(), Busy> {
-        let (peer, cookie) = (get.from.peer, get.cookie);
         let mut turn = self.turn().ok_or(Busy)?;
         // SAFETY: the runtime keeps the destination until completion, and the peer its segment.
-        match unsafe { self.window().get(self.remote(&get.from), get.to.address, get.bytes) } {
-            Ok(request) => {
-                let has_pieces = Window::<H>::has_pieces(get.bytes);
-                let kind = TransferKind::Get { has_pieces };
-                turn.transferring(request, Transfer { peer, cookie, kind });
-            }
-            Err(Failure(why)) => self.peers.states.lose(peer, why),
-        }
+        let started = unsafe {
+            let from = self.remote(&get.from);
+            self.window().get(from, get.to.address, get.bytes, true)
+        };
+        self.started(&mut turn, (get.from.peer, get.cookie, TransferKind::Get), started);
         Ok(())
     }
 }

@@ -130,8 +130,8 @@ fn initiate<H: Handle>(window: &Window<H>, to: Remote, round: u32) -> bool {
     let done = unsafe {
         let put = window.put(to, words.as_ptr() as usize, bytes, false);
         put.and_then(|_| window.flush(to.rank))
-            .and_then(|()| window.get(to, back.as_mut_ptr() as usize, bytes))
-            .and_then(|request| window.wait(request))
+            .and_then(|()| window.get(to, back.as_mut_ptr() as usize, bytes, false))
+            .and_then(|_| window.flush(to.rank))
     };
     done.is_ok() && back == words && start.elapsed() < SLEEP / 2
 }

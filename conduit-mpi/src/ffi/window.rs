@@ -76,7 +76,7 @@ impl<H: Handle> Window<H> {
     }
 
     /// Starts a put. Its source is free when the request is complete, or, without one, when it has
-    /// arrived: after `flush`.
+    /// arrived: after `flush`. A put of several pieces has none.
     ///
     /// # Safety
     /// The source is unchanged until then, and the destination attached. Threads as in `attach`.
@@ -90,11 +90,12 @@ impl<H: Handle> Window<H> {
         let functions = self.functions;
         let (byte, window) = (functions.constants.byte, self.window);
         let mut request = functions.constants.request_null;
-        for (offset, count, is_last) in pieces(bytes) {
+        let has_request = has_request && is_one_piece(bytes);
+        for (offset, count) in pieces(bytes) {
             let (from, at) = ((from + offset) as *const c_void, (to.address + offset) as isize);
             // SAFETY: the caller's.
             let code = unsafe {
-                if is_last && has_request {
+                if has_request {
                     (functions.rput)(from, count, byte, to.rank, at, count, byte, window, &raw mut request)
                 } else {
                     (functions.put)(from, count, byte, to.rank, at, count, byte, window)
@@ -105,19 +106,27 @@ impl<H: Handle> Window<H> {
         Ok(has_request.then_some(Request(request)))
     }
 
-    /// Starts a get. Its last piece is complete with the request; others are after `flush`.
+    /// Starts a get. It is complete when the request is, or, without one, after `flush`. A get of
+    /// several pieces has none.
     ///
     /// # Safety
     /// Nobody uses the destination until then, and the source is attached. Threads as in `attach`.
-    pub unsafe fn get(&self, from: Remote, to: usize, bytes: usize) -> Result<Request<H>, Failure> {
+    pub unsafe fn get(
+        &self,
+        from: Remote,
+        to: usize,
+        bytes: usize,
+        has_request: bool,
+    ) -> Result<Option<Request<H>>, Failure> {
         let functions = self.functions;
         let (byte, window) = (functions.constants.byte, self.window);
         let mut request = functions.constants.request_null;
-        for (offset, count, is_last) in pieces(bytes) {
+        let has_request = has_request && is_one_piece(bytes);
+        for (offset, count) in pieces(bytes) {
             let (to, at) = ((to + offset) as *mut c_void, (from.address + offset) as isize);
             // SAFETY: the caller's.
             let code = unsafe {
-                if is_last {
+                if has_request {
                     (functions.rget)(to, count, byte, from.rank, at, count, byte, window, &raw mut request)
                 } else {
                     (functions.get)(to, count, byte, from.rank, at, count, byte, window)
@@ -125,22 +134,7 @@ impl<H: Handle> Window<H> {
             };
             functions.check("MPI_Get", code)?;
         }
-        Ok(Request(request))
-    }
-
-    /// Waits for a get that has a request only.
-    ///
-    /// # Safety
-    /// Threads as in `attach`.
-    pub unsafe fn wait(&self, request: Request<H>) -> Result<(), Failure> {
-        // SAFETY: the caller's.
-        while unsafe { self.functions.test(request) }?.is_some() {}
-        Ok(())
-    }
-
-    /// Whether a get has pieces without request.
-    pub fn has_pieces(bytes: usize) -> bool {
-        bytes > PIECE
+        Ok(has_request.then_some(Request(request)))
     }
 
     /// Waits for all operations with a rank.
@@ -168,13 +162,15 @@ impl<H: Handle> Window<H> {
     }
 }
 
-/// Offset and length of each piece, and whether it is the last.
-fn pieces(bytes: usize) -> impl Iterator<Item = (usize, c_int, bool)> {
+/// Whether one call moves this many bytes.
+fn is_one_piece(bytes: usize) -> bool {
+    bytes <= PIECE
+}
+
+/// Offset and length of each piece.
+fn pieces(bytes: usize) -> impl Iterator<Item = (usize, c_int)> {
     let offsets = (0..bytes).step_by(PIECE);
-    offsets.map(move |offset| {
-        let count = PIECE.min(bytes - offset);
-        (offset, count as c_int, offset + count == bytes)
-    })
+    offsets.map(move |offset| (offset, PIECE.min(bytes - offset) as c_int))
 }
 
 #[cfg(test)]
@@ -186,10 +182,11 @@ mod tests {
         for bytes in [1, PIECE, PIECE + 1, 5 * PIECE - 1] {
             let all: Vec<_> = pieces(bytes).collect();
             let mut end = 0;
-            for (offset, count, is_last) in &all {
-                assert_eq!((*offset, *is_last), (end, end + *count as usize == bytes));
+            for (offset, count) in &all {
+                assert_eq!(*offset, end);
                 end += *count as usize;
             }
+            assert_eq!(is_one_piece(bytes), all.len() == 1);
             assert_eq!((end, all.len()), (bytes, bytes.div_ceil(PIECE)));
         }
     }
