@@ -69,6 +69,14 @@ def test_fault_report(shop, exit_cases, mpi):
     assert not ours(left)
 
 
+def test_stopped_rank(shop, exit_cases, mpi):
+    """A rank that is stopped (SIGSTOP) while the others end is killed after the exit timeout."""
+    case = exits.simplest("stop")
+    status, output, _, left = run(shop, mpi, [exit_cases, case.name], 3, case.environment)
+    assert status in {case.status} | codes(128 + signal.SIGKILL), output
+    assert not ours(left)
+
+
 def test_no_success_without_gasnet_exit(shop, exit_cases, mpi):
     """A rank that ends by _exit(0) fails."""
     if mpi.family == mpis.HYDRA:

@@ -18,6 +18,11 @@ HYDRA, OPEN_MPI = "hydra", "Open MPI"
 ALL = "all"
 
 
+def folder_of(package):
+    """The place of the files of a wheel."""
+    return BUILD / "mpi" / package.replace("==", "-")
+
+
 @dataclass(frozen=True)
 class Mpi:
     """An MPI: its launcher, the family of that, its compiler, if it has one for clients, and the
@@ -34,7 +39,7 @@ class Mpi:
     @property
     def folder(self):
         """The place of a wheel's files."""
-        return BUILD / "mpi" / self.package.replace("==", "-")
+        return folder_of(self.package)
 
     def is_there(self):
         """Whether it is installed."""
@@ -66,6 +71,8 @@ INTEL = {
     "package": "impi-rt==2021.19.0",
     "sha256": "708b4336c9d303a3d807b58054c502ed4f716dfb074dfa48904180b46d14bb40",
 }
+# Its headers, with which tests of conduit-mpi compare constants.
+INTEL_HEADERS = "impi-devel==2021.19.0", "50efbbc6eb3c41681fac95d2e9443af128d73b6bfbb61d827d894f93bab4b6ad"
 INTEL_HOME = "I_MPI_ROOT=@ I_MPI_FABRICS=shm"
 # Debian's first. Other systems have one MPI, whose names are the plain ones of the last row.
 MPIS = (
@@ -128,9 +135,9 @@ def unpack(wheel, made):
 
 
 if __name__ == "__main__":
-    packages = {mpi.package: mpi for mpi in MPIS if mpi.package}
+    packages = dict([INTEL_HEADERS, *((mpi.package, mpi.sha256) for mpi in MPIS if mpi.package)])
     sys.exit(
         wheels.fetch_all(
-            {name: partial(wheels.fetch, name, mpi.sha256, mpi.folder, unpack) for name, mpi in packages.items()}
+            {name: partial(wheels.fetch, name, sha256, folder_of(name), unpack) for name, sha256 in packages.items()}
         )
     )
