@@ -41,6 +41,8 @@ pub struct Link<H: 'static> {
     pub operations: MaybeLocked<Operations<H>>,
     /// Send buffers for requests and replies, small and large.
     pub pools: [[Pool<(), Mapped>; 2]; 2],
+    /// Send buffers for negotiated payloads.
+    pub reserved: Pool<(), Mapped>,
     /// Receive buffers, of which many are posted.
     pub receives: Pool<(), Mapped>,
     /// Requests that arrived while only replies were polled.
@@ -100,11 +102,7 @@ impl<H: Handle> Link<H> {
     pub fn buffer(&self, class: Class, bytes: usize) -> Option<Buffer> {
         let [small, large] = &self.pools[usize::from(class == Class::Reply)];
         let pool = if HEADER + bytes <= small.bytes() { small } else { large };
-        pool.take().or_else(|| {
-            const MORE: usize = 16;
-            pool.grow(MORE, Mapped::new, |_| ()).ok()?;
-            pool.take()
-        })
+        pool.take_or_make(|| ())
     }
 
     /// Starts to send a message. If that fails, the peer is lost.

@@ -22,6 +22,7 @@ impl<H: Handle> Network for Net<H> {
         let link = self.0;
         let has_window = link.memory.is_some();
         Abilities {
+            send_buffers: Some(link),
             segments: has_window.then_some(link as &dyn Segments),
             rma: has_window.then_some(link as &dyn Rma),
             ..Abilities::default()

@@ -4,8 +4,9 @@
 #![forbid(unsafe_code)]
 
 use crate::ffi::Place;
-use gasnet_conduit::JobRank;
-use gasnet_conduit_util::account::Account;
+use crate::wire::MOST_CREDITS;
+use gasnet_conduit::{Busy, Class, JobRank};
+use gasnet_conduit_util::account::{Account, Reservation};
 use gasnet_conduit_util::credits::{Credits, PeerCredits};
 use gasnet_conduit_util::peer_states::PeerStates;
 
@@ -63,6 +64,13 @@ impl<H: Copy> Peers<H> {
             limits: &self.limits,
             credits: self.credits(peer),
         }
+    }
+
+    /// Pays for a message. `None` if it is to be dropped.
+    #[inline]
+    pub fn reserve(&self, peer: JobRank, class: Class) -> Result<Option<Reservation>, Busy> {
+        let cost = u32::from(class == Class::Request);
+        self.account(peer).reserve(cost, MOST_CREDITS)
     }
 
     /// Whether a poll should return credits and report lost peers.

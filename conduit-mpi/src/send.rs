@@ -1,5 +1,6 @@
 //! Sending messages.
-#![forbid(unsafe_code)]
+
+mod buffers;
 
 use crate::ffi::Handle;
 use crate::link::{Link, Message};
@@ -16,13 +17,11 @@ impl<H: Handle> Link<H> {
             bytes <= self.max_packet,
             "defect: a packet of {bytes} bytes is longer than the conduit's limit"
         );
-        let account = self.peers.account(peer);
-        let cost = u32::from(class == Class::Request);
-        let Some(reservation) = account.reserve(cost, MOST_CREDITS)? else {
+        let Some(reservation) = self.peers.reserve(peer, class)? else {
             return Ok(());
         };
         let Some(mut buffer) = self.buffer(class, bytes) else {
-            return Err(account.cancel(&reservation));
+            return Err(self.peers.account(peer).cancel(&reservation));
         };
         let (header, packet) = buffer.bytes(HEADER + bytes).split_at_mut(HEADER);
         self.header(kind::of(class), bytes, reservation.credits).put(header);

@@ -54,8 +54,8 @@ fn try_open<H: Handle>(
     });
     // SAFETY: if one thread calls the conduit, no other does at the same time.
     let sharing = unsafe { Sharing::new(!info.single_threaded) };
-    let pools =
-        || [SMALL, HEADER + settings.max_packet].map(|bytes| Pool::of_threads(bytes, most_buffers(bytes), sharing));
+    let pool = |bytes| Pool::of_threads(bytes, most_buffers(bytes), sharing);
+    let large = HEADER + settings.max_packet;
     let link: &'static Link<H> = Box::leak(Box::new(Link {
         world,
         rank: info.rank,
@@ -63,8 +63,9 @@ fn try_open<H: Handle>(
         token: info.message_token() as u32,
         max_packet: settings.max_packet,
         operations: MaybeLocked::new(Operations::new(), sharing),
-        pools: [pools(), pools()],
-        receives: Pool::of_threads(HEADER + settings.max_packet, usize::MAX, sharing),
+        pools: [(); 2].map(|()| [pool(SMALL), pool(large)]),
+        reserved: pool(large),
+        receives: Pool::of_threads(large, usize::MAX, sharing),
         held: PendingQueue::default(),
         memory,
         by_signal: AtomicBool::new(false),

@@ -30,3 +30,10 @@ gasnet_conduit::lossless_conformance_tests! {
     over_mpi: threads;
     over_faulty_mpi: faulty;
 }
+// Without puts that notify.
+gasnet_conduit::each_check! {
+    prepared_over_mpi threads, reserved_packets_arrive reserved_buffers_hold_nothing_up
+}
+gasnet_conduit::each_check! {
+    prepared_over_faulty_mpi faulty, reserved_packets_arrive reserved_buffers_hold_nothing_up
+}
