@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Tells a process of a job what to do.
 const TASK: &str = "GASNET_TEST_MPI_TASK";
+/// A folder for the processes of a job.
+const FOLDER: &str = "GASNET_TEST_MPI_FOLDER";
 const RANKS: u32 = 3;
 
 /// An MPI: its launcher, and its library.
@@ -111,6 +113,17 @@ fn a_trial_chooses_one_sided_calls() {
     }
 }
 
+/// The fallback of `Operations::next` to requests that are not the oldest.
+#[test]
+fn a_slow_sender_hides_no_others() {
+    let folder = std::env::temp_dir().join(format!("gasnet-mpi-slow-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    // Open MPI 4 otherwise reads a long message from the memory of its sender.
+    let by_pieces = ("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+    run_each("pass", &[(FOLDER, folder.to_str().unwrap()), by_pieces], 0);
+    std::fs::remove_dir(&folder).unwrap();
+}
+
 /// Upcalls that reply to requests with their bytes.
 struct Echo<'a>(&'a dyn Network, Log);
 
@@ -148,6 +161,9 @@ fn a_process() {
     // Nobody's requests meet the poll of another one's replies.
     exchange(&[0]);
     requests_wait(&*network, JobRank(place.rank), &|| drop(exchange(&[0])));
+    if task == "pass" {
+        messages_pass(&*network, JobRank(place.rank), &|| drop(exchange(&[0])));
+    }
     let is_one_sided = network.abilities().rma.is_some();
     assert!(is_one_sided || task != "put", "no one-sided calls");
     if is_one_sided {
@@ -181,6 +197,58 @@ fn requests_wait(network: &dyn Network, rank: JobRank, barrier: &dyn Fn()) {
     }
     let is_whole = |(number, (_, _, packet)): (usize, &(_, _, Vec<u8>))| packet[..] == [number as u8; 100];
     assert!(log.packets.iter().enumerate().all(is_whole));
+}
+
+/// Rank 1 stays outside of MPI after the start of a long message to rank 0, which many MPIs do not
+/// deliver then, until a message of rank 2 has arrived.
+fn messages_pass(network: &dyn Network, rank: JobRank, barrier: &dyn Fn()) {
+    const LONG: usize = 64 << 10;
+    let folder = PathBuf::from(std::env::var(FOLDER).unwrap());
+    let (is_started, has_passed) = (folder.join("started"), folder.join("passed"));
+    let wait = |is_done: &mut dyn FnMut() -> bool| {
+        let start = Instant::now();
+        while !is_done() {
+            assert!(start.elapsed() < Duration::from_secs(60), "no progress");
+        }
+    };
+    let wait_for = |file: &Path| {
+        wait(&mut || {
+            std::thread::sleep(Duration::from_millis(1));
+            file.exists()
+        });
+    };
+    let send = |bytes: usize| assert_eq!(network.send(JobRank(0), Class::Request, &[&vec![0; bytes]]), Ok(()));
+    // Nobody is in an earlier test.
+    barrier();
+    match rank.0 {
+        0 => {
+            let mut log = Log::default();
+            let mut wait_until = |packets| {
+                wait(&mut || {
+                    network.poll(PollScope::All, &mut log);
+                    log.packets.len() >= packets
+                });
+            };
+            wait_until(1);
+            std::fs::write(&has_passed, "").unwrap();
+            wait_until(2);
+        }
+        1 => {
+            send(LONG);
+            std::fs::write(&is_started, "").unwrap();
+            wait_for(&has_passed);
+        }
+        _ => {
+            wait_for(&is_started);
+            send(1);
+        }
+    }
+    barrier();
+    if rank.0 == 0 {
+        for file in [is_started, has_passed] {
+            std::fs::remove_file(file).unwrap();
+        }
+    }
 }
 
 /// Bytes of a segment, beyond what an `int` of MPI's counts. Little of it is touched.
