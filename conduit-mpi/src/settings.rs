@@ -52,7 +52,9 @@ settings! {
         NETWORKDEPTH: Option<u32> = count("GASNET_NETWORKDEPTH", "", 1, 1 << 15,
             "Half of the requests in flight to one peer, unless AMMPI_CREDITS_PP is set.")
             .unset_means("at least 2, at most 32: less in jobs of more than 4 ranks").optional()
-            => pub depth;
+            => pub depth: Option<u32> = depth.or_else(|| config.get_or_default(&AMMPI_DEPTH));
+        AMMPI_DEPTH: Option<u32> = count("AMMPI_NETWORKDEPTH", "", 1, 1 << 15,
+            "As GASNET_NETWORKDEPTH, where that is not set.").optional();
         CREDITS_PP: Option<u32> = count("AMMPI_CREDITS_PP", "", 2, 1 << 16, "Most requests in flight to one peer.")
             .unset_means("twice GASNET_NETWORKDEPTH").optional()
             => pub credits: u32 = credits.unwrap_or_else(|| default_credits(depth, ranks));
@@ -124,5 +126,17 @@ mod tests {
         assert_eq!(default_credits(None, 1 << 20), 4);
         assert_eq!(default_credits(Some(4), 2), 8);
         assert!(Settings::read(2).slack < Settings::read(2).credits);
+    }
+
+    #[test]
+    fn both_names_of_the_depth() {
+        let credits = |text: &str| {
+            let pairs = text.split(' ').filter_map(|pair| pair.split_once('='));
+            let pairs = pairs.map(|(name, value)| (name.into(), value.into()));
+            Settings::of(&config::Config::from_env(&[TABLE], pairs).unwrap(), 2).credits
+        };
+        assert_eq!(credits("AMMPI_NETWORKDEPTH=3"), 6);
+        assert_eq!(credits("AMMPI_NETWORKDEPTH=3 GASNET_NETWORKDEPTH=5"), 10);
+        assert_eq!(credits("AMMPI_NETWORKDEPTH=3 AMMPI_CREDITS_PP=7"), 7);
     }
 }

@@ -13,6 +13,7 @@
 //! minute.
 #![deny(unsafe_code)]
 
+use crate::config;
 use crate::{
     Busy, Class, Completion, Conduit, ConduitError, Cookie, JobRank, Limits, Network, Place, PollScope, StartInfo,
     Stop, Upcalls, PACKET_ALIGN,
@@ -405,9 +406,10 @@ pub fn identity(make: Make<'_>) {
     );
     assert!(!identity.version.is_empty());
     assert!(limits.max_packet_bytes >= 1024 && limits.max_ranks >= 2);
-    assert!(conduit.variables().iter().all(|variable| ["GASNET_", "AMMPI_"]
+    assert!(conduit
+        .variables()
         .iter()
-        .any(|prefix| variable.name.starts_with(prefix))));
+        .all(|variable| config::is_of_job(variable.name)));
 }
 
 /// Packets of any size arrive unaltered, in both classes, from any number of parts, and also at the

@@ -11,12 +11,9 @@ use super::tree::message::Pairs;
 use super::{JobError, StartOptions};
 use gasnet_conduit::config;
 
-/// Variables that concern the whole job.
-const PREFIX: &str = "GASNET_";
-
 /// The variables of this process.
 pub fn own() -> Pairs {
-    let of_job = |(name, _): &(OsString, OsString)| name.to_str().is_some_and(|name| name.starts_with(PREFIX));
+    let of_job = |(name, _): &(OsString, OsString)| name.to_str().is_some_and(config::is_of_job);
     let bytes = |(name, value): (OsString, OsString)| (name.into_vec(), value.into_vec());
     env::vars_os().filter(of_job).map(bytes).collect()
 }
@@ -29,7 +26,7 @@ pub fn take_over(given: Pairs, options: &mut StartOptions) -> Result<(), JobErro
         let (name, value) = (OsString::from_vec(name), OsString::from_vec(value));
         let is_safe = name
             .to_str()
-            .is_some_and(|name| name.starts_with(PREFIX) && !name.contains('='));
+            .is_some_and(|name| config::is_of_job(name) && !name.contains('='));
         if is_safe && env::var_os(&name).is_none_or(|own| own.is_empty()) {
             env::set_var(&name, &value);
             changed = true;
@@ -60,15 +57,17 @@ mod tests {
         let given = vec![
             pair("GASNET_TEST_HAS", "other"),
             pair("GASNET_TEST_LACKS", "x y"),
+            pair("AMMPI_TEST_LACKS", "7"),
             pair("TEST_FOREIGN", "x"),
         ];
         take_over(given, &mut options).unwrap();
         assert_eq!(env::var("GASNET_TEST_HAS").unwrap(), "own");
         assert_eq!(env::var("GASNET_TEST_LACKS").unwrap(), "x y");
+        assert_eq!(env::var("AMMPI_TEST_LACKS").unwrap(), "7");
         assert!(env::var_os("TEST_FOREIGN").is_none());
         let own = own();
-        assert!(
-            own.contains(&pair("GASNET_TEST_LACKS", "x y")) && own.iter().all(|(name, _)| name.starts_with(b"GASNET_"))
-        );
+        assert!(own.contains(&pair("GASNET_TEST_LACKS", "x y")) && own.contains(&pair("AMMPI_TEST_LACKS", "7")));
+        let is_ours = |name: &[u8]| name.starts_with(b"GASNET_") || name.starts_with(b"AMMPI_");
+        assert!(own.iter().all(|(name, _)| is_ours(name)));
     }
 }

@@ -354,6 +354,12 @@ pub fn get() -> &'static Config {
     installed.unwrap_or_else(|| DEFAULTS.get_or_init(|| Config::defaults(&[])))
 }
 
+/// Whether a variable of this name concerns the whole job: GASNet's, and those that mpi shares with
+/// the reference.
+pub fn is_of_job(name: &str) -> bool {
+    ["GASNET_", "AMMPI_"].iter().any(|prefix| name.starts_with(prefix))
+}
+
 /// Whether the user has named this conduit, instead of leaving the choice to the library.
 pub fn names_conduit(name: &str) -> bool {
     get().get_or_default(&CONDUIT).trim().eq_ignore_ascii_case(name)

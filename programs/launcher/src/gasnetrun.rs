@@ -17,7 +17,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use gasnet_conduit::config::{built_in, AUTO_CONDUIT as AUTO, TABLE};
+use gasnet_conduit::config::{self, built_in, AUTO_CONDUIT as AUTO, TABLE};
 use gasnet_conduit::{Reach, SystemLauncher};
 use gasnet_conduit_any::gasneti_conduits;
 use gasnet_job::spawner::{self, Decision, Spawner, Starter};
@@ -395,7 +395,7 @@ fn words(request: &Request, set: &[(String, OsString)]) -> Result<Vec<OsString>,
     }
     let of_gasnet = env::vars_os()
         .filter_map(|(name, _)| name.into_string().ok())
-        .filter(|name| name.starts_with("GASNET_") && name != "GASNET_PSHM_NODES");
+        .filter(|name| config::is_of_job(name) && name != "GASNET_PSHM_NODES");
     let ours = set.iter().map(|(name, _)| name.clone());
     let mut variables: Vec<String> = request.variables.iter().cloned().chain(ours).chain(of_gasnet).collect();
     variables.sort();
