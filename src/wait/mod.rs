@@ -88,6 +88,9 @@ impl PerWaiter {
     }
 }
 
+/// Length of a wait before its first yield, where nothing could wake it: some round trips, in which
+/// a process that computes would not return the core. Other jobs on it wait for as long.
+const KEEP_NS: u64 = 50_000;
 /// Length of the yield phase.
 const YIELD_PHASE: PerWaiter = PerWaiter {
     base_ns: 4_000_000,
@@ -361,11 +364,12 @@ impl Waiter {
             WaitMode::Block => Some(BLOCK_YIELD_PHASE),
             WaitMode::SpinBlock | WaitMode::Adaptive => Some(YIELD_PHASE),
         };
+        let is_episode = || EPISODES.get().is_some_and(|episodes| episodes.is_on(monotonic_ns));
         let is_due = |time: PerWaiter| waited >= time.ns() || is_episode();
         let should_sleep = yield_phase.is_some_and(is_due) && may_sleep();
         let timed = match runtime::try_get() {
             Some(rt) if should_sleep => Some(self.sleep(rt, waited)),
-            _ if waited < YIELD_PHASE.ns() && keeps_core() => {
+            _ if waited < KEEP_NS && MAY_SPIN.load(Ordering::Relaxed) && !may_sleep() => {
                 let now = monotonic_ns();
                 Some((now, now))
             }
@@ -428,16 +432,6 @@ impl Waiter {
 fn may_sleep() -> bool {
     let wakes = |rt: &Runtime| rt.single_neighbourhood() || rt.abilities.wake.is_some();
     mode() == WaitMode::Block || is_oversubscribed() || runtime::try_get().is_none_or(wakes)
-}
-
-/// Whether yields have been long lately: other processes compute on the cores of this host's ranks.
-fn is_episode() -> bool {
-    EPISODES.get().is_some_and(|episodes| episodes.is_on(monotonic_ns))
-}
-
-/// Whether a wait neither yields nor sleeps: it may not sleep, and a yield would cost a time slice.
-fn keeps_core() -> bool {
-    MAY_SPIN.load(Ordering::Relaxed) && !may_sleep() && is_episode()
 }
 
 /// Notifies the sleeping threads of this process that a poll found something.
