@@ -2,7 +2,9 @@
 of its host."""
 
 import json
+import os
 import re
+import signal
 import time
 
 import managers
@@ -73,5 +75,10 @@ def test_all_hosts(bed):
         bed.kill(3, agent, "CONT")
         view.report(lambda report: not report["silent"])
 
+        bed.kill(1, view.root, "STOP")
+        assert view.report(lambda report: report["silent"])["silent"] == [2, 3, 4]
+        # nsenter stops with its child.
+        os.killpg(job.process.pid, signal.SIGCONT)
+        bed.kill(1, view.root, "CONT")
         bed.kill(1, view.root, "TERM")
         job.over(ANY)

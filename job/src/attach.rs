@@ -77,7 +77,13 @@ impl JobView {
             number => ask(number).ok(),
         };
         let is_of_all = of_all.is_some();
-        let mut ranks = of_all.unwrap_or_else(|| ranks_here(&self.control));
+        let mut ranks = of_all.unwrap_or_default();
+        // A root that does not run answers nothing, not even for its own host.
+        for here in ranks_here(&self.control) {
+            if ranks.iter().all(|known| known.rank != here.rank) {
+                ranks.push(here);
+            }
+        }
         ranks.sort_by_key(|rank| rank.rank);
         Reading {
             at: monotonic_ns(),
