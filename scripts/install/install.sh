@@ -115,7 +115,7 @@ for conduit in $CONDUITS; do
         done ;;
     gni)
         for name in aries gemini; do
-            link gasnetrun_gni "bin/gasnetrun_$name"
+            link gasnetrun_gni "bin/gasnetrun_$name" && completion "gasnetrun_$name"
             link gasnetrun_smp.1 "share/man/man1/gasnetrun_$name.1"
         done ;;
     esac
