@@ -30,9 +30,13 @@ class View:
         """The first report at the root that is as it should be."""
         end, text = time.monotonic() + TIMEOUT, ""
         while time.monotonic() < end:
-            text = self.ask(self.root, 1, "--json")
-            if is_meant(json.loads(text)):
-                return json.loads(text)
+            try:
+                text = self.ask(self.root, 1, "--json")
+                if is_meant(json.loads(text)):
+                    return json.loads(text)
+            # A process that has only begun belongs to no job yet.
+            except RuntimeError as e:
+                text = str(e)
             time.sleep(0.2)
         raise Wrong(text[-2000:])
 
