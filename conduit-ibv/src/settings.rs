@@ -116,7 +116,7 @@ settings! {
             "Most operations in flight from a process, per HCA. 0: as many as GASNET_NETWORKDEPTH_PP allows to all \
              peers.")
             => pub total_depth;
-        AM_CREDITS_PP: u32 = count("GASNET_AM_CREDITS_PP", "48", 1, 1 << 14,
+        AM_CREDITS_PP: u32 = count("GASNET_AM_CREDITS_PP", "24", 1, 1 << 14,
             "Most requests in flight from a process to a peer. Unless it is set, it shrinks where receive buffers are \
              shared, so that the buffers are enough for all peers, but not below 8.")
             => pub credits

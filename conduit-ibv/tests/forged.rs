@@ -94,7 +94,7 @@ fn more_credits_than_were_paid() {
 #[test]
 fn more_requests_than_credits() {
     let words: Vec<String> = (1..=100).map(|nth| format!("forge=imm:{nth}:0x40000000")).collect();
-    let text = "rank 0 lost rank 1: it sent a request beyond its 48 credits";
+    let text = "rank 0 lost rank 1: it sent a request beyond its 24 credits";
     expect("pouring", &words.join(" "), "FORGED_BYTES=100", &[text]);
 }
 

@@ -61,7 +61,7 @@ const DEFAULT: Expected = Expected {
     pairs: 1,
     depth: 64,
     total: 4096,
-    credits: 48,
+    credits: 24,
     buffers: 1024,
     is_shared: false,
 };
@@ -177,11 +177,11 @@ fn shared_receive_queues() {
     for (ranks, is_shared) in [(2, false), (3, true), (5, true)] {
         let expected = Expected {
             ranks,
-            buffers: 300,
+            buffers: 150,
             is_shared,
             ..DEFAULT
         };
-        assert_eq!(made(ranks, "", "GASNET_RBUF_COUNT=300"), expected.queues(), "{ranks}");
+        assert_eq!(made(ranks, "", "GASNET_RBUF_COUNT=150"), expected.queues(), "{ranks}");
     }
     let expected = Expected {
         ranks: 2,

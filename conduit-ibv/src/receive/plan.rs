@@ -1,7 +1,7 @@
 //! Numbers and sizes of the receive buffers of an HCA.
 //!
 //! Peers share the buffers where that saves some and the HCA has shared receive queues. Elsewhere
-//! each queue pair has buffers of its own, and their memory would grow with the job: 6.5 MiB for
+//! each queue pair has buffers of its own, and their memory would grow with the job: 3.5 MiB for
 //! each peer at the default settings. There `GASNET_RBUF_COUNT` bounds the memory all the same.
 //! Beyond it buffers become smaller first, and larger packets are fetched by their receivers
 //! ([`crate::receive::fetch`]); then peers get fewer credits.
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn jobs_without_shared_receive_queues() {
         for (processes, expected) in [
-            (9, (48, 65_664, 61_461_504)),
+            (18, (24, 65_664, 66_189_312)),
             (32, (12, 65_664, 67_239_936)),
             (256, (13, 4224, 64_880_640)),
             (1024, (1, 4224, 51_904_512)),
@@ -204,7 +204,7 @@ mod tests {
         let few = plan(E810, 8);
         assert_eq!(
             (few.bytes, few.credits, few.each),
-            (settings.max_packet, settings.credits, 104)
+            (settings.max_packet, settings.credits, 56)
         );
         // Fewer credits come before smaller buffers.
         let more = plan(E810, 20);
