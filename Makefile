@@ -41,6 +41,8 @@
 #     EXTRA="a=x.c" ARGS="a=1,2" ENV="NAME=value" CLOSING="a=pattern" SKIP="c"
 #     EMULATOR="--link roce"
 #                         MODE may be tools-par; PREFIX_USED=… takes an installation
+#   make check-clients SRC=folder PREFIX=/opt/gasnet ONLY="upcxx caffeine" CONDUITS=udp RANKS=2
+#                         unmodified clients on an installation, by the recipes of docs/clients.md
 #   make emulators        build the emulated networks that scripts/with-emulator runs commands on
 #   make bench            times of this library, and in turns of another one installed in
 #     PEER_PREFIX=/opt/other CONDUIT=smp RANKS=2 RUNS=5 FIFO= PERF="options tests"
@@ -121,8 +123,8 @@ fragments := $(wildcard pkgconfig/*.in)
 clients := $(B)/bin/gasnet_perf $(B)/bin/gasnet_selftest
 
 .PHONY: all seq parsync par launcher headers setup cluster-setup cluster-check setup-rdma check-rdma demo test check \
-	check-all check-programs emulators bench lint soak mutants fuzz install install-includeHEADERS uninstall dist \
-	clean FORCE
+	check-all check-clients check-programs emulators bench lint soak mutants fuzz install install-includeHEADERS \
+	uninstall dist clean FORCE
 .DELETE_ON_ERROR:
 
 all: $(libraries) $(if $(filter 1,$(PROGRAMS)),$(CORE)/core/gasnetrun) \
@@ -220,6 +222,10 @@ check-all:
 	@scripts/setup.sh all cluster
 	@scripts/setup.sh rdma || echo 'check: without these packages the step rdma is skipped'
 	@scripts/check.sh all
+
+check-clients:
+	@scripts/docs/clients.py '$(SRC)' $(if $(ONLY),--only $(ONLY)) --prefix '$(PREFIX)' $(if $(RANKS),--ranks $(RANKS)) \
+	  $(if $(filter-out file,$(origin CONDUITS)),--conduits $(CONDUITS)) --work '$(BUILD)/clients'
 
 check-programs: setup
 	@DIR='$(DIR)' NP='$(NP)' CONDUIT='$(CONDUIT)' MODE='$(MODE)' TESTS='$(TESTS)' SKIP='$(SKIP)' TIMEOUT='$(TIMEOUT)' \
