@@ -29,7 +29,6 @@ static int count;
         CALL(gex_AM_ReplyMedium##n, token, (gex_AM_Index_t)(BASE + 20 + n), buffer, bytes, GEX_EVENT_NOW, 0 ARGS_##n); \
     }                                                                                                                  \
     static void reply_##n(gex_Token_t token, void *buffer, size_t bytes PARAMS_##n) {                                  \
-        (void)token;                                                                                                   \
         VERIFY_##n(n);                                                                                                 \
         CHECKF((uintptr_t)buffer % WIDEST == 0, "reply, %d arguments, %zu bytes: %p", n, bytes, buffer);               \
         ATOMIC_ADD(&count, 1);                                                                                         \

@@ -57,12 +57,10 @@ static gex_Rank_t source_of(gex_Token_t token) {
                  TARGET(source, me, 1), GEX_EVENT_NOW, 0 ARGS_##n);                                                    \
     }                                                                                                                  \
     static void short_reply_##n(gex_Token_t token PARAMS_##n) {                                                        \
-        (void)token;                                                                                                   \
         VERIFY_##n(n);                                                                                                 \
         ATOMIC_ADD(&replies, 1);                                                                                       \
     }                                                                                                                  \
     static void medium_reply_##n(gex_Token_t token, void *buffer, size_t bytes PARAMS_##n) {                           \
-        (void)token;                                                                                                   \
         VERIFY_##n(n);                                                                                                 \
         CHECKF(bytes == BYTES(n), "%zu bytes with %d arguments", bytes, n);                                            \
         CHECK_PATTERN(buffer, bytes, SEED(MEDIUM_REPLY, n));                                                           \

@@ -14,7 +14,6 @@ static char payload[ALL];
 static const size_t sizes[] = {16, 400, 1000, 5000, 17000, LARGE, ALL};
 
 static void on_flood(gex_Token_t token, void *buffer, size_t bytes) {
-    (void)token;
     CHECK_PATTERN(buffer, bytes, 3);
     ATOMIC_ADD(&arrived, 1);
 }
@@ -24,7 +23,6 @@ static void on_medium(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_
     gex_AM_ReplyMedium1(token, reply_index, buffer, bytes, GEX_EVENT_NOW, 0, expected);
 }
 static void on_reply(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t expected) {
-    (void)token;
     CHECK(bytes == (size_t)expected);
     CHECK_PATTERN(buffer, bytes, 3);
     ATOMIC_ADD(&replied, 1);

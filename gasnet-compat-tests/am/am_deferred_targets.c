@@ -12,7 +12,6 @@ static gex_AM_Index_t pid_index = 150, long_index = 151, reply_index = 152;
 static int pids[3], known, arrived, replied;
 
 static void on_pid(gex_Token_t token, gex_AM_Arg_t rank, gex_AM_Arg_t pid) {
-    (void)token;
     pids[rank] = pid;
     ATOMIC_ADD(&known, 1);
 }
@@ -21,10 +20,7 @@ static void on_long(gex_Token_t token, void *buffer, size_t bytes) {
     ATOMIC_ADD(&arrived, 1);
     gex_AM_ReplyShort0(token, reply_index, 0);
 }
-static void on_reply(gex_Token_t token) {
-    (void)token;
-    ATOMIC_ADD(&replied, 1);
-}
+static void on_reply(gex_Token_t token) { ATOMIC_ADD(&replied, 1); }
 
 int main(int argc, char **argv) {
     sigset_t signals;

@@ -24,8 +24,6 @@ static void on_medium(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_
     gex_AM_ReplyMedium1(token, medium_reply, reply_data, reply_bytes, GEX_EVENT_NOW, 0, serial);
 }
 static void on_medium_reply(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t serial) {
-    (void)token;
-    (void)serial;
     CHECK(bytes == reply_bytes);
     spot((const char *)buffer, bytes, 2);
     ATOMIC_ADD(&replies, 1);
@@ -34,11 +32,7 @@ static void on_short(gex_Token_t token, gex_AM_Arg_t serial) {
     ATOMIC_ADD(&requests, 1);
     gex_AM_ReplyShort1(token, short_reply, 0, serial);
 }
-static void on_short_reply(gex_Token_t token, gex_AM_Arg_t serial) {
-    (void)token;
-    (void)serial;
-    ATOMIC_ADD(&replies, 1);
-}
+static void on_short_reply(gex_Token_t token, gex_AM_Arg_t serial) { ATOMIC_ADD(&replies, 1); }
 static void on_long(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t serial) {
     spot((const char *)buffer, bytes, 3);
     ATOMIC_ADD(&requests, 1);

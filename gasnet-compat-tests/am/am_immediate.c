@@ -15,18 +15,15 @@ static char payload[4096];
 static size_t medium_bytes = 512;
 
 static void on_short(gex_Token_t token, gex_AM_Arg_t a) {
-    (void)token;
     CHECK(a == 12345);
     ATOMIC_ADD(&arrived, 1);
 }
 static void on_payload(gex_Token_t token, void *buffer, size_t bytes) {
-    (void)token;
     CHECK_PATTERN(buffer, bytes, 9);
     ATOMIC_ADD(&arrived, 1);
 }
 static int announced;
 static void on_done(gex_Token_t token, gex_AM_Arg_t count) {
-    (void)token;
     ATOMIC_ADD(&announced, (int)count);
     ATOMIC_ADD(&finished, 1);
 }

@@ -12,7 +12,6 @@ static gex_AM_Index_t long_index = 150;
 static int arrived;
 
 static void on_long(gex_Token_t token, void *buffer, size_t bytes) {
-    (void)token;
     CHECK(bytes == BIG - 1);
     CHECK_PATTERN(buffer, bytes, 7);
     ATOMIC_ADD(&arrived, 1);

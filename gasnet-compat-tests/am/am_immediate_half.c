@@ -13,13 +13,8 @@ static char *mine, *theirs, here[BYTES];
 static uint32_t *go;
 static int arrived;
 
-static void on_fill(gex_Token_t token, void *payload, size_t bytes) {
-    (void)token;
-    (void)payload;
-    (void)bytes;
-}
+static void on_fill(gex_Token_t token, void *payload, size_t bytes) {}
 static void on_long(gex_Token_t token, void *payload, size_t bytes) {
-    (void)token;
     CHECK(payload == mine && bytes == BYTES);
     CHECK_PATTERN(payload, bytes, 3);
     ATOMIC_ADD(&arrived, 1);

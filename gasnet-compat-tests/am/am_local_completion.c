@@ -41,7 +41,6 @@ static void on_long(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t 
     if (reply == 2) gex_AM_ReplyLong0(token, long_reply, reply_source, BYTES, target, next_event(), 0);
 }
 static void on_reply(gex_Token_t token, void *buffer, size_t bytes) {
-    (void)token;
     CHECK(bytes == BYTES);
     CHECK_PATTERN(buffer, bytes, 4242);
     ATOMIC_ADD(&replies, 1);

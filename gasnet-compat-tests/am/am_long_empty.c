@@ -17,20 +17,15 @@ static void on_long(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t 
     gex_AM_ReplyLong1(token, long_reply, NULL, 0, odd_address((int)i + 1), GEX_EVENT_NOW, 0, i + 1);
 }
 static void on_long_reply(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t i) {
-    (void)token;
     CHECK(bytes == 0);
     CHECKF(buffer == odd_address((int)i), "%p, not %p", buffer, odd_address((int)i));
     ATOMIC_ADD(&replies, 1);
 }
 static void on_medium(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t i) {
-    (void)buffer;
     CHECK(bytes == 0);
     gex_AM_ReplyMedium1(token, medium_reply, NULL, 0, GEX_EVENT_NOW, 0, i);
 }
 static void on_medium_reply(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t i) {
-    (void)token;
-    (void)buffer;
-    (void)i;
     CHECK(bytes == 0);
     ATOMIC_ADD(&replies, 1);
 }

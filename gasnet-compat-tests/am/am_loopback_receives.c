@@ -8,20 +8,13 @@ enum { SELF = 200, ANSWER, KNOCK, BYTES = 100, KINDS = 4 };
 static const char *const names[KINDS] = {"Short", "Medium", "Long", "negotiated Medium"};
 static unsigned sent, answered, knocked;
 
-static void on_answer(gex_Token_t token) {
-    (void)token;
-    ATOMIC_ADD(&answered, 1U);
-}
+static void on_answer(gex_Token_t token) { ATOMIC_ADD(&answered, 1U); }
 static void on_self_short(gex_Token_t token) { OK(gex_AM_ReplyShort0(token, ANSWER, 0)); }
 static void on_self(gex_Token_t token, void *payload, size_t bytes) {
-    (void)payload;
     CHECK(bytes == BYTES);
     OK(gex_AM_ReplyShort0(token, ANSWER, 0));
 }
-static void on_knock(gex_Token_t token) {
-    (void)token;
-    ATOMIC_ADD(&knocked, 1U);
-}
+static void on_knock(gex_Token_t token) { ATOMIC_ADD(&knocked, 1U); }
 
 static void send_to_self(int kind) {
     static char data[BYTES];

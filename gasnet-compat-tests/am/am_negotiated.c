@@ -30,7 +30,6 @@ static gex_Rank_t source_of(gex_Token_t token) {
 static char *slot(gex_Rank_t owner, gex_Rank_t writer) { return bases[owner] + (size_t)writer * SLOT; }
 
 static void on_medium(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t expected) {
-    (void)token;
     CHECKF(bytes == (size_t)expected, "%zu, not %d", bytes, (int)expected);
     CHECK_PATTERN(buffer, bytes, 7);
     ATOMIC_ADD(&handled, 1);
@@ -51,10 +50,7 @@ static void on_long_request(gex_Token_t token, void *buffer, size_t bytes, gex_A
     on_long(token, buffer, bytes, expected, offset);
     gex_AM_ReplyShort0(token, ack_index, 0);
 }
-static void on_ack(gex_Token_t token) {
-    (void)token;
-    ATOMIC_ADD(&acknowledged, 1);
-}
+static void on_ack(gex_Token_t token) { ATOMIC_ADD(&acknowledged, 1); }
 
 /* Checks a descriptor. Returns the size that it grants. */
 static size_t inspect(gex_AM_SrcDesc_t sd, const void *client_buf, size_t least, size_t most) {

@@ -75,7 +75,6 @@ static void fill(gex_AM_SrcDesc_t sd, int kind, int n) {
         REPLY_LONG(n, LONG_REPLY, TARGET(source, me, 1));                                      \
     }                                                                                          \
     static void medium_reply_##n(gex_Token_t token, void *buffer, size_t bytes PARAMS_##n) {   \
-        (void)token;                                                                           \
         VERIFY_##n(n);                                                                         \
         CHECK(bytes == BYTES(n));                                                              \
         CHECK_PATTERN(buffer, bytes, SEED(MEDIUM_REPLY, n));                                   \

@@ -11,7 +11,6 @@ static int handled, replied, refused;
 static char client_buffer[BYTES], reply_buffer[BYTES];
 
 static void on_payload(gex_Token_t token, void *buffer, size_t bytes) {
-    (void)token;
     CHECK(bytes == BYTES);
     CHECK_PATTERN(buffer, bytes, 3);
     ATOMIC_ADD(&handled, 1);
@@ -41,15 +40,11 @@ static void on_poke(gex_Token_t token, gex_AM_Arg_t what) {
     }
 }
 static void on_medium_reply(gex_Token_t token, void *buffer, size_t bytes) {
-    (void)token;
     CHECK(bytes == BYTES);
     CHECK_PATTERN(buffer, bytes, 3);
     ATOMIC_ADD(&replied, 1);
 }
-static void on_short_reply(gex_Token_t token) {
-    (void)token;
-    ATOMIC_ADD(&replied, 1);
-}
+static void on_short_reply(gex_Token_t token) { ATOMIC_ADD(&replied, 1); }
 
 static void cancel_requests(gex_Rank_t peer) {
     int i;

@@ -41,13 +41,11 @@ static void on_echo(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t 
     gex_AM_CommitReplyMedium2(sd, echo_reply, bytes, serial, (gex_AM_Arg_t)bytes);
 }
 static void on_echo_reply(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t serial, gex_AM_Arg_t expected) {
-    (void)token;
     CHECK(bytes == (size_t)expected);
     CHECK_PATTERN(buffer, bytes, seed_of(me, serial));
     ATOMIC_ADD(&acknowledged, 1);
 }
 static void on_ack(gex_Token_t token, gex_AM_Arg_t area) {
-    (void)token;
     if (area >= 0) ATOMIC_SET(&area_busy[area], 0);
     ATOMIC_ADD(&acknowledged, 1);
 }

@@ -23,8 +23,6 @@ static void on_medium(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg
     gex_AM_ReplyMedium1(token, MEDIUM_BACK, offset(FROM), bytes, GEX_EVENT_NOW, SELF, (gex_AM_Arg_t)bytes);
 }
 static void on_medium_back(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t expected) {
-    (void)token;
-    (void)payload;
     CHECK(bytes == (size_t)expected);
     ATOMIC_ADD(&got, 1);
 }
@@ -34,7 +32,6 @@ static void on_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t
     gex_AM_ReplyLong2(token, LONG_BACK, offset(TO), bytes, offset(BACK), GEX_EVENT_NOW, SELF | PEER, which, seed);
 }
 static void on_long_back(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t which, gex_AM_Arg_t seed) {
-    (void)token;
     CHECK(payload == base[which] + BACK);
     CHECK_PATTERN(payload, bytes, (uint64_t)seed);
     ATOMIC_ADD(&got, 1);

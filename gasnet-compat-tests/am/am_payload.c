@@ -45,7 +45,6 @@ static void on_medium_3(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Ar
     gex_AM_ReplyMedium2(token, medium_reply, buffer, bytes, GEX_EVENT_NOW, 0, (gex_AM_Arg_t)bytes, 4);
 }
 static void on_medium_reply(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t a, gex_AM_Arg_t kind) {
-    (void)token;
     check_alignment(buffer, bytes);
     CHECK((size_t)a == bytes && kind >= 1 && kind <= 4);
     CHECK_PATTERN(buffer, bytes, bytes);
@@ -63,7 +62,6 @@ static void on_long_reply(gex_Token_t token, void *buffer, size_t bytes, gex_AM_
     CHECK(buffer == bases[me] + (source * 2 + 1) * long_slot + offset);
     /* the reply carries a prefix of the request, whose seed is the request's size: the sender
      * checks the content */
-    (void)bytes;
     ATOMIC_ADD(&replies, 1);
 }
 

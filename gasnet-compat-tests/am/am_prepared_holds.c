@@ -21,12 +21,10 @@ static void on_long(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t 
     on_medium(token, buffer, bytes, seed);
 }
 static void on_reply(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t seed) {
-    (void)token;
     CHECK_PATTERN(buffer, bytes, (uint64_t)seed);
     ATOMIC_ADD(&replied, 1);
 }
 static void on_held(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t seed) {
-    (void)token;
     CHECK(bytes == HELD);
     CHECK_PATTERN(buffer, bytes, (uint64_t)seed);
     ATOMIC_ADD(&arrived, 1);

@@ -16,10 +16,7 @@ static void on_medium(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_
     ATOMIC_ADD(&arrived, 1);
     gex_AM_ReplyShort0(token, reply_index, 0);
 }
-static void on_reply(gex_Token_t token) {
-    (void)token;
-    ATOMIC_ADD(&replied, 1);
-}
+static void on_reply(gex_Token_t token) { ATOMIC_ADD(&replied, 1); }
 
 int main(int argc, char **argv) {
     gex_Rank_t sleeper;

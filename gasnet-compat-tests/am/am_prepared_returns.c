@@ -21,10 +21,7 @@ static void on_medium(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg
     CHECK_PATTERN(payload, bytes, (uint64_t)seed);
     gex_AM_ReplyShort0(token, H_ANSWER, 0);
 }
-static void on_answer(gex_Token_t token) {
-    (void)token;
-    ATOMIC_ADD(&arrived, 1);
-}
+static void on_answer(gex_Token_t token) { ATOMIC_ADD(&arrived, 1); }
 /* The prepared reply is cancelled, and a Short is sent instead. */
 static void on_poke(gex_Token_t token, gex_AM_Arg_t round) {
     gex_AM_SrcDesc_t desc = gex_AM_PrepareReplyMedium(token, NULL, 500, 500, NULL, 0, 3);

@@ -13,7 +13,6 @@ static char *remote;
 static pthread_barrier_t all_prepared;
 
 static void on_medium(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t seed) {
-    (void)token;
     CHECK_PATTERN(payload, bytes, (uint64_t)seed);
     ATOMIC_ADD(&arrived, 1);
 }

@@ -23,11 +23,7 @@ static void handler(gex_Token_t token, gex_AM_Arg_t index) {
     ATOMIC_ADD(&total, 1);
 }
 
-static void other_handler(gex_Token_t token, gex_AM_Arg_t index) {
-    (void)token;
-    (void)index;
-    CHECK(!"a rejected entry must not run");
-}
+static void other_handler(gex_Token_t token, gex_AM_Arg_t index) { CHECK(!"a rejected entry must not run"); }
 
 static gex_AM_Entry_t entry(gex_AM_Index_t index) {
     gex_AM_Entry_t e;

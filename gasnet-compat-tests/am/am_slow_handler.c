@@ -11,14 +11,12 @@ static gex_AM_Index_t short_index = 150;
 static int begun, ended;
 
 static void on_short(gex_Token_t token) {
-    (void)token;
     if (ATOMIC_ADD(&begun, 1) == 1)
         while (ATOMIC_GET(&ended) < (int)np - 2) usleep(1000);
     ATOMIC_ADD(&ended, 1);
 }
 
 static void *helper(void *unused) {
-    (void)unused;
     while (ATOMIC_GET(&begun) == 0) usleep(1000);
     while (ATOMIC_GET(&ended) < (int)np - 1) gasnet_AMPoll();
     return NULL;

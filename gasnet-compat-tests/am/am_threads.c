@@ -18,7 +18,6 @@ static void on_medium(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_
     gex_AM_ReplyMedium2(token, medium_reply, buffer, bytes, GEX_EVENT_NOW, 0, thread, seed);
 }
 static void on_medium_reply(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t thread, gex_AM_Arg_t seed) {
-    (void)token;
     CHECK_PATTERN(buffer, bytes, (uint64_t)seed);
     ATOMIC_ADD(&replies[thread], 1);
 }
@@ -26,10 +25,7 @@ static void on_short(gex_Token_t token, gex_AM_Arg_t thread) {
     ATOMIC_ADD(&requests, 1);
     gex_AM_ReplyShort1(token, short_reply, 0, thread);
 }
-static void on_short_reply(gex_Token_t token, gex_AM_Arg_t thread) {
-    (void)token;
-    ATOMIC_ADD(&replies[thread], 1);
-}
+static void on_short_reply(gex_Token_t token, gex_AM_Arg_t thread) { ATOMIC_ADD(&replies[thread], 1); }
 static void on_long(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t thread, gex_AM_Arg_t seed) {
     CHECK_PATTERN(buffer, bytes, (uint64_t)seed);
     ATOMIC_ADD(&requests, 1);

@@ -83,8 +83,6 @@ static void on_request_long(gex_Token_t token, void *buffer, size_t bytes, gex_A
 }
 static void on_request_medlong(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t source,
                                gex_AM_Arg_t is_long) {
-    (void)buffer;
-    (void)bytes;
     check_token(token, (gex_Rank_t)source, 6, 1, (int)is_long);
     gex_AM_ReplyShort1(token, reply_short, 0, (gex_AM_Arg_t)me);
 }
@@ -98,7 +96,6 @@ static void on_reply_medium(gex_Token_t token, void *buffer, size_t bytes, gex_A
     ATOMIC_ADD(&done, 1);
 }
 static void on_reply_long(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t source) {
-    (void)buffer;
     CHECK(bytes == 0);
     check_token(token, (gex_Rank_t)source, 5, 0, 1);
     ATOMIC_ADD(&done, 1);

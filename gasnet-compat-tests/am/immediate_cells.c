@@ -123,25 +123,17 @@ static void note(gex_AM_Arg_t seq) {
     ATOMIC_ADD(&arrived, 1);
 }
 static void on_short(gex_Token_t token, gex_AM_Arg_t index, gex_AM_Arg_t seq) {
-    (void)token;
     CHECK(cells[index].call == SHORT);
     note(seq);
 }
 static void on_payload(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t index, gex_AM_Arg_t seq) {
-    (void)token;
     CHECK(bytes == bytes_of(cells + index));
     CHECK_PATTERN(payload, bytes, (uint64_t)seq % SLOTS);
     if (is_long(cells + index) && bytes > 0) CHECK(payload == (void *)(mine + slot_of((unsigned)seq)));
     note(seq);
 }
-static void on_poke(gex_Token_t token) {
-    (void)token;
-    ATOMIC_ADD(&pokes, 1);
-}
-static void on_done(gex_Token_t token, gex_AM_Arg_t count) {
-    (void)token;
-    ATOMIC_SET(&done, (int)count + 1);
-}
+static void on_poke(gex_Token_t token) { ATOMIC_ADD(&pokes, 1); }
+static void on_done(gex_Token_t token, gex_AM_Arg_t count) { ATOMIC_SET(&done, (int)count + 1); }
 
 /* A refused Commit leaves descriptor, buffer and payload as they were. */
 #define COMMIT(verb, category, sd, ...)                                                                          \
@@ -168,7 +160,6 @@ static void on_done(gex_Token_t token, gex_AM_Arg_t count) {
         const char *own = c->call == LIB_MEDIUM || c->call == LIB_LONG ? NULL : source;                                \
         gex_AM_SrcDesc_t sd;                                                                                           \
         int tries;                                                                                                     \
-        (void)token;                                                                                                   \
         if (!own) lc = NULL;                                                                                           \
         switch (c->call) {                                                                                             \
             case SHORT: return gex_AM_##verb##Short2(__VA_ARGS__, verb##_Short, flags, index, seq);                    \

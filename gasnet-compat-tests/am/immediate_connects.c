@@ -13,17 +13,12 @@ static gex_AM_Index_t short_index = 150, medium_index = 151, long_index = 152, r
 static int arrived, reports, refused_first[KINDS];
 static char source[64], landing[64];
 
-static void on_short(gex_Token_t token) {
-    (void)token;
-    ATOMIC_ADD(&arrived, 1);
-}
+static void on_short(gex_Token_t token) { ATOMIC_ADD(&arrived, 1); }
 static void on_payload(gex_Token_t token, void *payload, size_t bytes) {
-    (void)token;
     CHECK_PATTERN(payload, bytes, 7);
     ATOMIC_ADD(&arrived, 1);
 }
 static void on_report(gex_Token_t token, gex_AM_Arg_t kind, gex_AM_Arg_t was_refused) {
-    (void)token;
     ATOMIC_ADD(&refused_first[kind], (int)was_refused);
     ATOMIC_ADD(&reports, 1);
 }

@@ -12,7 +12,6 @@ static char *mine, *source;
 static int arrived;
 
 static void on_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t seed) {
-    (void)token;
     CHECK(payload == mine && bytes == BYTES);
     CHECK_PATTERN(payload, bytes, (uint64_t)seed);
     ATOMIC_ADD(&arrived, 1);

@@ -11,12 +11,8 @@ static gex_AM_Index_t short_index = 150, payload_index = 151, long_index = 152;
 static int arrived;
 static char payload[LARGE];
 
-static void on_short(gex_Token_t token) {
-    (void)token;
-    ATOMIC_ADD(&arrived, 1);
-}
+static void on_short(gex_Token_t token) { ATOMIC_ADD(&arrived, 1); }
 static void on_payload(gex_Token_t token, void *buffer, size_t bytes) {
-    (void)token;
     CHECK_PATTERN(buffer, bytes, 3);
     ATOMIC_ADD(&arrived, 1);
 }

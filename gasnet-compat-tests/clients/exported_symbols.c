@@ -55,7 +55,6 @@ static int answered;
 
 static void on_request(gex_Token_t token, gex_AM_Arg_t x) { reply_short(token, REPLY, 0, x + 1); }
 static void on_reply(gex_Token_t token, gex_AM_Arg_t x) {
-    (void)token;
     CHECK(x == 42);
     ATOMIC_ADD(&answered, 1);
 }

@@ -29,16 +29,9 @@ enum { BYTES = 200000 };
 static char out[BYTES], in[BYTES];
 static unsigned replies;
 
-static void on_reply(gex_Token_t token) {
-    (void)token;
-    ATOMIC_ADD(&replies, 1U);
-}
+static void on_reply(gex_Token_t token) { ATOMIC_ADD(&replies, 1U); }
 
-static void on_payload(gex_Token_t token, void *payload, size_t bytes) {
-    (void)payload;
-    (void)bytes;
-    gex_AM_ReplyShort0(token, 200, 0);
-}
+static void on_payload(gex_Token_t token, void *payload, size_t bytes) { gex_AM_ReplyShort0(token, 200, 0); }
 
 static void messages(gex_Rank_t peer) {
     char *remote = seg_of(peer);

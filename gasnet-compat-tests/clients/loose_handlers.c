@@ -30,26 +30,22 @@ static void on_short(gex_Token_t token, gex_AM_Arg_t a, gex_AM_Arg_t b) {
 }
 
 static void on_medium(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t a) {
-    (void)token;
     CHECK(bytes == 4 && !memcmp(payload, "abc", 4) && a == 8);
     mediums++;
 }
 
 static void on_long(gex_Token_t token, void *payload, size_t bytes) {
-    (void)token;
     CHECK(bytes == 3 && !memcmp(payload, "xyz", 3));
     landed = payload;
     longs++;
 }
 
 static void on_reply(gex_Token_t token, gex_AM_Arg_t a) {
-    (void)token;
     CHECK(a == 7);
     replies++;
 }
 
 static void on_locked(gex_Token_t token) {
-    (void)token;
     gex_HSL_Lock(&lock);
     locked++;
     gex_HSL_Unlock(&lock);

@@ -12,7 +12,6 @@ static uint64_t word;
 static unsigned longs;
 
 static void on_long(gex_Token_t token, void *payload, size_t bytes) {
-    (void)token;
     CHECK(payload == to && bytes == 8);
     ATOMIC_ADD(&longs, 1U);
 }

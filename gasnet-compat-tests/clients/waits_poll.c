@@ -10,10 +10,7 @@ enum { ASK = 200, ANSWER = 201, WAYS = 7 };
 
 static unsigned asked, answered;
 
-static void on_answer(gex_Token_t token) {
-    (void)token;
-    ATOMIC_ADD(&answered, 1U);
-}
+static void on_answer(gex_Token_t token) { ATOMIC_ADD(&answered, 1U); }
 static void on_ask(gex_Token_t token) {
     ATOMIC_ADD(&asked, 1U);
     OK(gex_AM_ReplyShort0(token, ANSWER, 0));

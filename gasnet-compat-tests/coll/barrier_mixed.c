@@ -18,10 +18,7 @@ static void on_entered(gex_Token_t token, gex_AM_Arg_t named, gex_AM_Arg_t numbe
     ATOMIC_ADD(named ? &named_entered[number] : &team_entered[number], 1);
     gex_AM_ReplyShort0(token, counted_index, 0);
 }
-static void on_counted(gex_Token_t token) {
-    (void)token;
-    ATOMIC_ADD(&counted, 1);
-}
+static void on_counted(gex_Token_t token) { ATOMIC_ADD(&counted, 1); }
 
 /* Counts the entry of this rank on rank 0, before the entry itself. */
 static void count(int named, int number) {

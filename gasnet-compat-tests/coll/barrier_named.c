@@ -8,10 +8,7 @@
 static gex_AM_Index_t ready_index = 150;
 static int ready;
 
-static void on_ready(gex_Token_t token) {
-    (void)token;
-    ATOMIC_ADD(&ready, 1);
-}
+static void on_ready(gex_Token_t token) { ATOMIC_ADD(&ready, 1); }
 
 static int use_try;
 

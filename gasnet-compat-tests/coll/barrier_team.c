@@ -8,10 +8,7 @@
 static gex_AM_Index_t enter_index = 150;
 static int entered[1024];
 
-static void on_enter(gex_Token_t token, gex_AM_Arg_t round) {
-    (void)token;
-    ATOMIC_ADD(&entered[round], 1);
-}
+static void on_enter(gex_Token_t token, gex_AM_Arg_t round) { ATOMIC_ADD(&entered[round], 1); }
 
 static void pause_a_little(uint64_t *state) {
     uint64_t n = next_random(state) % 20;

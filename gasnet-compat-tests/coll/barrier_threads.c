@@ -26,7 +26,6 @@ static void *finish_named(void *round) {
 static void *busy(void *unused) {
     char *remote = seg_of((me + 1) % np);
     uint64_t i, back;
-    (void)unused;
     for (i = 1; !ATOMIC_GET(&stop); i++) {
         OK(gex_RMA_PutBlocking(tm, (me + 1) % np, remote, &i, sizeof i, 0));
         OK(gex_RMA_GetBlocking(tm, &back, (me + 1) % np, remote, sizeof back, 0));

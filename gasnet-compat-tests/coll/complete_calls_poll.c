@@ -16,7 +16,6 @@ static int now, worst, delivered;
 
 /* Runs on the late rank, in the thread of its loop. */
 static void on_mark(gex_Token_t token, gex_AM_Arg_t sent) {
-    (void)token;
     if (now - sent > worst) worst = now - sent;
     delivered++;
 }

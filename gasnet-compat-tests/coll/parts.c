@@ -112,7 +112,6 @@ static void join(const void *left, void *right, size_t count, const void *cdata)
     const row_t *l = (const row_t *)left;
     row_t *r = (row_t *)right;
     size_t i;
-    (void)cdata;
     for (i = 0; i < count; i++) {
         CHECKF(l[i].last + 1 == r[i].first, "%u … %u, %u … %u", (unsigned)l[i].first, (unsigned)l[i].last,
                (unsigned)r[i].first, (unsigned)r[i].last);

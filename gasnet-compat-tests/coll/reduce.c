@@ -181,7 +181,6 @@ static void add_wide(const void *left, void *right, size_t count, const void *cd
     const unsigned char *l = (const unsigned char *)left;
     unsigned char *r = (unsigned char *)right;
     size_t i;
-    (void)cdata;
     for (i = 0; i < count * WIDE; i++) r[i] = (unsigned char)(r[i] + l[i]);
 }
 

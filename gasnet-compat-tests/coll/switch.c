@@ -197,10 +197,7 @@ static void mixed(uint64_t seed) {
  * do not need it, are complete. */
 static gex_AM_Index_t done_index = GEX_AM_INDEX_BASE;
 static int done_count;
-static void on_done(gex_Token_t token) {
-    (void)token;
-    ATOMIC_ADD(&done_count, 1);
-}
+static void on_done(gex_Token_t token) { ATOMIC_ADD(&done_count, 1); }
 
 static void late(void) {
     gex_Rank_t who, r;

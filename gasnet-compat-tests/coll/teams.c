@@ -8,10 +8,7 @@
 enum { H_ADD = 200 };
 static int received;
 
-static void add_handler(gex_Token_t token, gex_AM_Arg_t value) {
-    (void)token;
-    ATOMIC_ADD(&received, value);
-}
+static void add_handler(gex_Token_t token, gex_AM_Arg_t value) { ATOMIC_ADD(&received, value); }
 
 static gex_AM_Entry_t table[] = {
     {H_ADD, (gex_AM_Fn_t)add_handler, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 1, NULL, "add"},

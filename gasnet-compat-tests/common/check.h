@@ -97,7 +97,6 @@ static void test_watchdog(int signal_number) {
     static const char text[] = "\nFAIL watchdog: no progress in phase: ";
     const char *phase = test_phase;
     ssize_t ignored;
-    (void)signal_number;
     ignored = write(2, text, sizeof text - 1);
     ignored = write(2, phase, strlen(phase));
     ignored = write(2, "\n", 1);
@@ -286,7 +285,6 @@ static gex_AM_Index_t share_index;
 
 TEST_UNUSED static void share_handler(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t source,
                                       gex_AM_Arg_t slot) {
-    (void)token;
     memcpy(share_table[slot] + (size_t)source * SHARE_MAX_BYTES, payload, bytes);
     ATOMIC_ADD(&share_arrived[slot], 1U);
 }

@@ -9,10 +9,7 @@ enum { ROUNDS = 60 };
 static gex_AM_Index_t set_index = 150;
 static volatile int word;
 
-static void on_set(gex_Token_t token, gex_AM_Arg_t value) {
-    (void)token;
-    ATOMIC_SET(&word, (int)value);
-}
+static void on_set(gex_Token_t token, gex_AM_Arg_t value) { ATOMIC_SET(&word, (int)value); }
 
 static int evaluations;
 static int evaluate(void) { return ++evaluations >= 5; }

@@ -12,10 +12,7 @@ static gex_AM_Index_t set_index = 150;
 static volatile int word, handler_word;
 static int stop;
 
-static void on_set(gex_Token_t token, gex_AM_Arg_t value) {
-    (void)token;
-    ATOMIC_SET(&handler_word, (int)value);
-}
+static void on_set(gex_Token_t token, gex_AM_Arg_t value) { ATOMIC_SET(&handler_word, (int)value); }
 
 static void *write_later(void *value) {
     struct timespec pause;
@@ -26,7 +23,6 @@ static void *write_later(void *value) {
     return NULL;
 }
 static void *poll_for_others(void *unused) {
-    (void)unused;
     while (!ATOMIC_GET(&stop)) gasnet_AMPoll();
     return NULL;
 }

@@ -12,7 +12,6 @@ static gex_AM_Index_t medium_index = 150;
 static int arrived;
 
 static void on_medium(gex_Token_t token, void *buffer, size_t bytes) {
-    (void)token;
     CHECK_PATTERN(buffer, bytes, 77);
     ATOMIC_ADD(&arrived, 1);
 }

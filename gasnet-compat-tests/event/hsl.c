@@ -23,7 +23,6 @@ static void on_add(gex_Token_t token, gex_AM_Arg_t amount) {
     gex_AM_ReplyShort0(token, ack_index, 0);
 }
 static void on_ack(gex_Token_t token) {
-    (void)token;
     gex_HSL_Lock(&static_lock);
     acknowledged++;
     gex_HSL_Unlock(&static_lock);

@@ -15,7 +15,6 @@ static int inside, tried, stage;
 
 static void *contend(void *unused) {
     int i;
-    (void)unused;
     for (i = 0; i < ROUNDS; i++) {
         if (i % 4 == 3) {
             while (gex_HSL_Trylock(&lock) != GASNET_OK) {
@@ -35,7 +34,6 @@ static void *contend(void *unused) {
 }
 
 static void *hold(void *unused) {
-    (void)unused;
     gex_HSL_Lock(&lock);
     ATOMIC_SET(&stage, 1);
     while (ATOMIC_GET(&stage) != 2) sched_yield();

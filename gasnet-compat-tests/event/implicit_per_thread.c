@@ -12,7 +12,6 @@ static pthread_barrier_t both;
 
 static void *puts_and_waits(void *argument) {
     char *remote = seg_of((me + 1) % np);
-    (void)argument;
     gex_RMA_PutNBI(tm, (me + 1) % np, remote, source, BYTES, GEX_EVENT_DEFER, 0);
     pthread_barrier_wait(&both);
     /* meanwhile the main thread looks at its own set; nobody polls */

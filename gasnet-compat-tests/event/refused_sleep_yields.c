@@ -17,14 +17,12 @@ int sched_yield(void) {
 }
 
 static void on_long(gex_Token_t token) {
-    (void)token;
     ATOMIC_SET(&entered, 1);
     while (!ATOMIC_GET(&release_handler)) usleep(1000);
     ATOMIC_SET(&handled, 1);
 }
 
 static void *run_handler(void *unused) {
-    (void)unused;
     GASNET_BLOCKUNTIL(ATOMIC_GET(&handled));
     return NULL;
 }

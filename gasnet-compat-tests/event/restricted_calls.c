@@ -66,7 +66,6 @@ static void on_request(gex_Token_t token) {
     gex_AM_ReplyShort0(token, reply_index, 0);
 }
 static void on_reply(gex_Token_t token) {
-    (void)token;
     all_calls();
     locked();
     ATOMIC_ADD(&answered, 1);

@@ -18,7 +18,6 @@ static stack_t present(void) {
 
 static void *without(void *unused) {
     stack_t given;
-    (void)unused;
     gasnet_AMPoll();
     given = present();
     CHECK(!(given.ss_flags & SS_DISABLE) && given.ss_size >= 64 << 10);

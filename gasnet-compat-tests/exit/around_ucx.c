@@ -18,11 +18,7 @@ enum { NOTHING_INDEX = 200, MESSAGES = 500 };
 
 static gex_TM_t tm;
 
-static void nothing_handler(gex_Token_t token, void *payload, size_t bytes) {
-    (void)token;
-    (void)payload;
-    (void)bytes;
-}
+static void nothing_handler(gex_Token_t token, void *payload, size_t bytes) {}
 
 static void poll_and_write(const char *text) {
     ssize_t ignored;

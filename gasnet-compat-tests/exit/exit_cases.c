@@ -40,17 +40,12 @@ enum { EXIT_INDEX = 200, NOTHING_INDEX, PREPARE_INDEX, THREADS = 4 };
 
 /* Exits with the code; 134 and 139 abort and raise SIGSEGV instead. */
 static void exit_handler(gex_Token_t token, gex_AM_Arg_t code) {
-    (void)token;
     if (code == 134) abort();
     if (code == 139) raise(SIGSEGV);
     gasnet_exit((int)code);
 }
 
-static void nothing_handler(gex_Token_t token, void *payload, size_t bytes) {
-    (void)token;
-    (void)payload;
-    (void)bytes;
-}
+static void nothing_handler(gex_Token_t token, void *payload, size_t bytes) {}
 
 static void prepare_handler(gex_Token_t token, gex_AM_Arg_t code) {
     gex_AM_SrcDesc_t sd = gex_AM_PrepareReplyMedium(token, NULL, 0, 0, NULL, 0, 0);
@@ -62,14 +57,10 @@ static void on_quit(int number) {
     static const char text[] = "in the SIGQUIT handler\n";
     ssize_t ignored = write(2, text, sizeof text - 1);
     (void)ignored;
-    (void)number;
     gasnet_exit(4);
 }
 
-static void on_user(int number) {
-    (void)number;
-    gasnet_exit(wanted_code);
-}
+static void on_user(int number) { gasnet_exit(wanted_code); }
 
 static void spin(void) {
     volatile int forever = 1;
@@ -85,7 +76,6 @@ extern volatile int gasnetti_frozen;
 static volatile sig_atomic_t is_free;
 
 static void set_free(int number) {
-    (void)number;
     is_free = 1;
     gasnetti_frozen = 0;
 }
@@ -250,7 +240,6 @@ static void *exit_in_first_thread(void *argument) {
 }
 
 static void *exit_in_every_thread(void *argument) {
-    (void)argument;
     gasnet_exit(thread_code);
     return NULL;
 }
@@ -263,7 +252,6 @@ static void run_threads(void *(*function)(void *)) {
 }
 
 static void *read_stdin(void *argument) {
-    (void)argument;
     getchar(); /* holds the lock of the stream */
     return NULL;
 }

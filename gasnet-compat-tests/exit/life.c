@@ -16,9 +16,6 @@ enum { ROUNDS = 40, INDEX = 200, BYTES = 1 << 16 };
 static int received;
 
 static void count_handler(gex_Token_t token, void *payload, size_t bytes) {
-    (void)token;
-    (void)payload;
-    (void)bytes;
     __atomic_add_fetch(&received, 1, __ATOMIC_ACQ_REL);
 }
 

@@ -8,10 +8,7 @@ enum { NOTE_INDEX = 200, ROUNDS = 100 };
 
 static volatile int notes;
 
-static void note_handler(gex_Token_t token) {
-    (void)token;
-    notes++;
-}
+static void note_handler(gex_Token_t token) { notes++; }
 
 static gex_AM_Entry_t handlers[] = {
     {NOTE_INDEX, (gex_AM_Fn_t)note_handler, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 0, NULL, NULL},

@@ -43,12 +43,10 @@ static char payload[KINDS][17][128];
                    TARGET(source, me, 1) ARGS_##n) == GASNET_OK);                                        \
     }                                                                                                    \
     static void short_reply_##n(gasnet_token_t token PARAMS_##n) {                                       \
-        (void)token;                                                                                     \
         VERIFY_##n(n);                                                                                   \
         ATOMIC_ADD(&replies, 1);                                                                         \
     }                                                                                                    \
     static void medium_reply_##n(gasnet_token_t token, void *buffer, size_t bytes PARAMS_##n) {          \
-        (void)token;                                                                                     \
         VERIFY_##n(n);                                                                                   \
         CHECKF(bytes == BYTES(n), "%zu bytes with %d arguments", bytes, n);                              \
         CHECK_PATTERN(buffer, bytes, SEED(MEDIUM_REPLY, n));                                             \

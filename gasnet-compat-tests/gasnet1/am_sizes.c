@@ -13,10 +13,7 @@ static char *sent, *answer;
 #define ANSWER_AT(node) at(node, long_bytes)
 
 static void finish(gasnet_token_t token) { CHECK(gasnet_AMReplyShort0(token, DONE) == GASNET_OK); }
-static void on_done(gasnet_token_t token) {
-    (void)token;
-    ATOMIC_ADD(&done, 1);
-}
+static void on_done(gasnet_token_t token) { ATOMIC_ADD(&done, 1); }
 static void on_medium(gasnet_token_t token, void *buffer, size_t bytes) {
     CHECK_PATTERN(buffer, bytes, 5);
     CHECK(bytes == 0 || (uintptr_t)buffer % 8 == 0);
@@ -28,12 +25,10 @@ static void on_long(gasnet_token_t token, void *buffer, size_t bytes) {
     CHECK(gasnet_AMReplyLong0(token, LONG_REPLY, answer, bytes, ANSWER_AT(sender(token))) == GASNET_OK);
 }
 static void on_medium_reply(gasnet_token_t token, void *buffer, size_t bytes) {
-    (void)token;
     CHECK_PATTERN(buffer, bytes, 6);
     ATOMIC_ADD(&done, 1);
 }
 static void on_long_reply(gasnet_token_t token, void *buffer, size_t bytes) {
-    (void)token;
     CHECK(buffer == ANSWER_AT(me));
     CHECK_PATTERN(buffer, bytes, 6);
     ATOMIC_ADD(&done, 1);

@@ -8,10 +8,7 @@
 enum { ADD = 170 };
 static int arrived;
 
-static void on_add(gasnet_token_t token, gasnet_handlerarg_t n) {
-    (void)token;
-    ATOMIC_ADD(&arrived, (int)n);
-}
+static void on_add(gasnet_token_t token, gasnet_handlerarg_t n) { ATOMIC_ADD(&arrived, (int)n); }
 
 static int finish_try(int id, int flags) {
     int rc;

@@ -10,10 +10,7 @@
 
 enum { LEAVE = 160, BEFORE_ATTACH = 0, ONE_RANK, ALL_RANKS, FROM_HANDLER, CASES };
 
-static void on_leave(gasnet_token_t token, gasnet_handlerarg_t code) {
-    (void)token;
-    gasnet_exit(code);
-}
+static void on_leave(gasnet_token_t token, gasnet_handlerarg_t code) { gasnet_exit(code); }
 
 static int job(int which, int argc, char **argv) {
     gasnet_handlerentry_t table[] = {{LEAVE, (gex_AM_Fn_t)on_leave}};

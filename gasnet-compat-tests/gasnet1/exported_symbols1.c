@@ -22,7 +22,6 @@ static int arrived;
 static gasnet_hsl_t hsl = GASNET_HSL_INITIALIZER;
 
 static void on_medium(gasnet_token_t token, void *buffer, size_t bytes, gasnet_handlerarg_t x) {
-    (void)token;
     CHECK(bytes == 5 && !memcmp(buffer, "hello", 5) && x == -9);
     ATOMIC_ADD(&arrived, 1);
 }

@@ -19,10 +19,7 @@ static void on_add(gasnet_token_t token, gasnet_handlerarg_t amount) {
     gasnet_hsl_unlock(&outer);
     gasnet_AMReplyShort0(token, ACK);
 }
-static void on_ack(gasnet_token_t token) {
-    (void)token;
-    ATOMIC_ADD(&acknowledged, 1);
-}
+static void on_ack(gasnet_token_t token) { ATOMIC_ADD(&acknowledged, 1); }
 
 static void single(void) {
     gasnet_hsl_t *dynamic = (gasnet_hsl_t *)malloc(sizeof *dynamic);

@@ -17,11 +17,10 @@ static void ping(gasnet_token_t token, gasnet_handlerarg_t from) {
     CHECK(gasnet_AMReplyShort1(token, pong_index, from) == GASNET_OK);
 }
 static void pong(gasnet_token_t token, gasnet_handlerarg_t from) {
-    (void)token;
     CHECK((gasnet_node_t)from == me);
     ATOMIC_ADD(&pongs, 1);
 }
-static void unused(gasnet_token_t token) { (void)token; }
+static void unused(gasnet_token_t token) {}
 
 static void before_attach(void) {
     uintptr_t local = gasnet_getMaxLocalSegmentSize(), global = gasnet_getMaxGlobalSegmentSize();

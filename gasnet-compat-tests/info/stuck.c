@@ -9,7 +9,6 @@ static void hang(void) {
 }
 
 static void on_request(gex_Token_t token, gex_AM_Arg_t hangs) {
-    (void)token;
     if (hangs) hang();
 }
 

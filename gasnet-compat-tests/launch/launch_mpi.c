@@ -43,7 +43,6 @@ static void check(int good, const char *what) {
 static void barrier(void) { gex_Event_Wait(gex_Coll_BarrierNB(tm, 0)); }
 
 static void count(gex_Token_t token, gex_AM_Arg_t value) {
-    (void)token;
     __atomic_add_fetch(&messages, (unsigned long)value, __ATOMIC_RELAXED);
 }
 

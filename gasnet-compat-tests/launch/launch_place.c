@@ -32,13 +32,11 @@ static void on_short(gex_Token_t token, gex_AM_Arg_t source) {
 }
 
 static void on_reply(gex_Token_t token, gex_AM_Arg_t source) {
-    (void)token;
     CHECK((gex_Rank_t)source == me);
     ATOMIC_ADD(&replies, 1U);
 }
 
 static void on_medium(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t source) {
-    (void)token;
     CHECK(bytes == MEDIUM_BYTES);
     CHECK_PATTERN(payload, bytes, (uint64_t)source * 1000 + me);
     ATOMIC_ADD(&mediums, 1U);
@@ -212,10 +210,7 @@ static void end_late(void) {
 
 extern volatile int gasnetti_frozen;
 
-static void set_free(int number) {
-    (void)number;
-    gasnetti_frozen = 0;
-}
+static void set_free(int number) { gasnetti_frozen = 0; }
 
 /* A child sets this process free as a user with a debugger does, after the exit timeouts. */
 static void abort_frozen(void) {

@@ -33,7 +33,6 @@ static void on_request(gex_Token_t token, void *bytes, size_t count, gex_AM_Arg_
 }
 
 static void on_reply(gex_Token_t token, void *bytes, size_t count, gex_AM_Arg_t round, gex_AM_Arg_t size) {
-    (void)token;
     CHECK_PATTERN(bytes, count, seed_of(me, (unsigned)round, (unsigned)size));
     ATOMIC_ADD(&replies, 1U);
 }

@@ -79,17 +79,14 @@ static void on_answer(const void *payload, size_t bytes, size_t largest, gex_AM_
 }
 
 static void on_answer_short(gex_Token_t token, gex_AM_Arg_t from, gex_AM_Arg_t kind, gex_AM_Arg_t number) {
-    (void)token;
     on_answer("", 0, 0, from, kind, number);
 }
 static void on_answer_medium(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t from, gex_AM_Arg_t kind,
                              gex_AM_Arg_t number) {
-    (void)token;
     on_answer(payload, bytes, largest_answer[MEDIUM], from, kind, number);
 }
 static void on_answer_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t from, gex_AM_Arg_t kind,
                            gex_AM_Arg_t number) {
-    (void)token;
     CHECK(payload == answer_area + (size_t)from * LONGEST);
     on_answer(payload, bytes, largest_answer[LONG], from, kind, number);
     answer_is_busy[from] = 0;

@@ -109,9 +109,8 @@ class Site:
 
     def compile(self, source, output, *library):
         """A program."""
-        flags = ["-Wall", "-Wextra", "-Werror"]
         built, messages = jobs.Installation(self.prefix).compile(
-            [f"{programs.TESTS}/{source}"], str(output), *library, flags
+            [f"{programs.TESTS}/{source}"], str(output), *library, jobs.WARNINGS
         )
         if not built:
             pytest.fail(f"{source} does not compile\n{messages}", pytrace=False)

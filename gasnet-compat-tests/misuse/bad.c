@@ -20,35 +20,25 @@ static gex_Rank_t me, np;
 static void still_alive(int number) {
     static const char text[] = "bad: this rank is still alive\n";
     ssize_t ignored = write(2, text, sizeof text - 1);
-    (void)number, (void)ignored;
+    (void)ignored;
     _exit(99);
 }
 
-static void on_nothing(gex_Token_t token) { (void)token; }
+static void on_nothing(gex_Token_t token) {}
 static gex_AD_t ad;
 static void on_atomic(gex_Token_t token) {
     uint32_t old;
-    (void)token;
     gex_AD_OpNB_U32(ad, &old, 0, NULL, GEX_OP_GET, 0, 0, 0);
 }
-static void on_poll(gex_Token_t token) {
-    (void)token;
-    gasnet_AMPoll();
-}
-static void on_send(gex_Token_t token) {
-    (void)token;
-    gex_AM_RequestShort0(tm, 0, 200, 0);
-}
+static void on_poll(gex_Token_t token) { gasnet_AMPoll(); }
+static void on_send(gex_Token_t token) { gex_AM_RequestShort0(tm, 0, 200, 0); }
 static void on_reply_twice(gex_Token_t token) {
     gex_AM_ReplyShort0(token, 200, 0);
     gex_AM_ReplyShort0(token, 200, 0);
 }
 
 static gex_HSL_t lock_a = GEX_HSL_INITIALIZER, lock_b = GEX_HSL_INITIALIZER;
-static void on_lock(gex_Token_t token) {
-    (void)token;
-    gex_HSL_Lock(&lock_a);
-}
+static void on_lock(gex_Token_t token) { gex_HSL_Lock(&lock_a); }
 static void on_lock_reply(gex_Token_t token) {
     gex_HSL_Lock(&lock_a);
     gex_AM_ReplyShort0(token, 200, 0);

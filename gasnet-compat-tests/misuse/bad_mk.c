@@ -12,7 +12,6 @@ static place *host, *device;
 static void in_handler(gex_Token_t token) {
     gex_MK_t never;
     gex_MK_Create_args_t args = kind_args(device->device, 0);
-    (void)token;
     gex_MK_Create(&never, client, &args, 0);
 }
 

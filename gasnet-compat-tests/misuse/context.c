@@ -17,8 +17,8 @@ static void on_nothing(gex_Token_t token);
 #define MISUSE_HANDLER_COUNT 4
 #include "misuse.h"
 
-static void on_nothing(gex_Token_t token) { (void)token; }
-static void on_medium(gex_Token_t token, void *payload, size_t bytes) { (void)token, (void)payload, (void)bytes; }
+static void on_nothing(gex_Token_t token) {}
+static void on_medium(gex_Token_t token, void *payload, size_t bytes) {}
 
 static gex_HSL_t lock = GEX_HSL_INITIALIZER;
 static char byte[16] __attribute__((aligned(16)));

@@ -11,7 +11,6 @@
 extern volatile int gasnetti_frozen;
 
 static void thaw(int number) {
-    (void)number;
     if (gasnetti_frozen) gasnetti_frozen = 0;
     else alarm(1);
 }

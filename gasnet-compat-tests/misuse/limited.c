@@ -13,7 +13,6 @@ static void on_long(gex_Token_t token, void *payload, size_t bytes);
 static char memory[70000] __attribute__((aligned(16)));
 
 static void on_long(gex_Token_t token, void *payload, size_t bytes) {
-    (void)token;
     fprintf(stderr, "a handler ran on %u bytes at %p\n", (unsigned)bytes, payload);
 }
 

@@ -32,13 +32,12 @@ static const char *case_name;
 __attribute__((constructor)) static void remember_case(int argc, char **argv) { case_name = argc > 1 ? argv[1] : ""; }
 static int is(const char *name) { return strcmp(case_name, name) == 0; }
 
-static void on_none(gex_Token_t token) { (void)token; }
+static void on_none(gex_Token_t token) {}
 static void on_one(gex_Token_t token, gex_AM_Arg_t a) {
-    (void)a;
     if (is("reply-limit")) (void)gex_Token_MaxReplyMedium(token, GEX_EVENT_NOW, 0, 0);
 }
-static void on_payload(gex_Token_t token, void *payload, size_t bytes) { (void)token, (void)payload, (void)bytes; }
-static void on_reply_only(gex_Token_t token) { (void)token; }
+static void on_payload(gex_Token_t token, void *payload, size_t bytes) {}
+static void on_reply_only(gex_Token_t token) {}
 static void on_keep_token(gex_Token_t token) { kept = token, kept_it = 1; }
 static void on_twice(gex_Token_t token) {
     gex_AM_ReplyShort1(token, 201, 0, 1);
@@ -56,10 +55,7 @@ static void on_bad_reply(gex_Token_t token) {
         gex_AM_CommitReplyMedium0(gex_AM_PrepareReplyMedium(token, memory, 4, 4, GEX_EVENT_NOW, 0, 0), 202, 5);
 }
 static gex_HSL_t lock = GEX_HSL_INITIALIZER;
-static void on_hold(gex_Token_t token) {
-    (void)token;
-    gex_HSL_Lock(&lock);
-}
+static void on_hold(gex_Token_t token) { gex_HSL_Lock(&lock); }
 
 static void bad_reply(void) {
     if (first()) gex_AM_RequestShort0(tm, LAST, 206, 0);

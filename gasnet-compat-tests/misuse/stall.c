@@ -14,7 +14,6 @@ static volatile int arrived;
 #include "misuse.h"
 
 static void on_short(gex_Token_t token, gex_AM_Arg_t value) {
-    (void)token;
     if (value) arrived = 1;
 }
 
@@ -147,10 +146,7 @@ static void stopped(void) {
     if (first()) printf("went on\n");
 }
 static volatile int frozen;
-static void thaw(int number) {
-    (void)number;
-    frozen = 0;
-}
+static void thaw(int number) { frozen = 0; }
 static void frozen_rank(void) {
     if (!first()) {
         signal(SIGALRM, thaw);

@@ -18,10 +18,7 @@ static void poll_elsewhere(void) {
     if (pthread_create(&thread, NULL, poll_once, NULL) == 0) pthread_join(thread, NULL);
 }
 /* While this thread is inside a poll. */
-static void on_start(gex_Token_t token) {
-    (void)token;
-    poll_elsewhere();
-}
+static void on_start(gex_Token_t token) { poll_elsewhere(); }
 static void during_poll(void) { gex_AM_RequestShort0(tm, me, 200, 0); }
 static void in_turns(void) {
     poll_elsewhere();

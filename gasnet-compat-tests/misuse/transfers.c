@@ -124,13 +124,9 @@ static void broadcast_offset(void) {
     gex_Coll_BroadcastNB(tm, 0, hidden(65533), hidden(0), 4, GEX_FLAG_SELF_SEG_OFFSET);
 }
 static void putting(const void *left, void *right, size_t count, const void *cdata) {
-    (void)left, (void)right, (void)count, (void)cdata;
     gex_RMA_PutBlocking(tm, LAST, last, memory, 8, 0);
 }
-static void polling(const void *left, void *right, size_t count, const void *cdata) {
-    (void)left, (void)right, (void)count, (void)cdata;
-    gasnet_AMPoll();
-}
+static void polling(const void *left, void *right, size_t count, const void *cdata) { gasnet_AMPoll(); }
 static void reduce_by(gex_Coll_ReduceFn_t function) {
     gex_Event_Wait(gex_Coll_ReduceToAllNB(tm, memory, memory, GEX_DT_U32, 4, 1, GEX_OP_USER, function, NULL, 0));
 }

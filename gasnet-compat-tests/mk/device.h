@@ -389,7 +389,6 @@ TEST_UNUSED static void *place_offset(const place *p, const char *base, const ch
 #ifdef GASNET_SEGMENT_EVERYTHING
     if (p->index == 0) return (void *)(uintptr_t)at;
 #endif
-    (void)p;
     return (void *)(uintptr_t)(at - base);
 }
 

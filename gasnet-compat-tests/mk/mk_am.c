@@ -37,12 +37,10 @@ static void on_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t
     ATOMIC_ADD(&arrived, 1);
 }
 static void on_medium(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t seed) {
-    (void)token;
     CHECK_PATTERN(payload, bytes, (uint64_t)seed);
     ATOMIC_ADD(&arrived, 1);
 }
 static void on_reply(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t seed) {
-    (void)token;
     CHECK_PATTERN(payload, bytes, (uint64_t)seed);
     ATOMIC_ADD(&answered, 1);
 }

@@ -13,12 +13,10 @@ static int arrived, rounds;
 static place *target;
 
 static void on_medium(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t seed) {
-    (void)token;
     CHECK_PATTERN(payload, bytes, (uint64_t)seed);
     ATOMIC_ADD(&arrived, 1);
 }
 static void on_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t seed) {
-    (void)token;
     CHECK_PLACE(target, (char *)payload, bytes, (uint64_t)seed);
     ATOMIC_ADD(&arrived, 1);
 }

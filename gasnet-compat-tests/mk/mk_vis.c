@@ -93,7 +93,6 @@ struct note {
 };
 static void handler(gex_Token_t token, void *payload, size_t bytes) {
     struct note note;
-    (void)token;
     REQUIRE(bytes == sizeof note);
     memcpy(&note, payload, sizeof note);
     check_scattered(&places[note.place], places[note.place].base, note.seed, 0);

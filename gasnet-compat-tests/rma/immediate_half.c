@@ -12,7 +12,7 @@ static gex_AM_Index_t fill_index = 150;
 static char *mine, *theirs, here[BYTES];
 static uint32_t *go;
 
-static void on_fill(gex_Token_t token) { (void)token; }
+static void on_fill(gex_Token_t token) {}
 
 /* Leaves no room for requests to rank 1, which is outside GASNet. */
 static void fill_room(void) {

@@ -9,10 +9,7 @@ enum { ROUNDS = 50, BYTES = 3000 };
 static gex_AM_Index_t notify_index = 150;
 static int notified;
 
-static void on_notify(gex_Token_t token, gex_AM_Arg_t round) {
-    (void)token;
-    ATOMIC_SET(&notified, (int)round);
-}
+static void on_notify(gex_Token_t token, gex_AM_Arg_t round) { ATOMIC_SET(&notified, (int)round); }
 
 int main(int argc, char **argv) {
     static char data[BYTES], seen[BYTES];

@@ -8,10 +8,7 @@
 enum { MANY = 200, HANDLER = 200 };
 static int received;
 
-static void on_short(gex_Token_t token) {
-    (void)token;
-    ATOMIC_ADD(&received, 1);
-}
+static void on_short(gex_Token_t token) { ATOMIC_ADD(&received, 1); }
 
 int main(int argc, char **argv) {
     gex_RankInfo_t *nbrhd;

@@ -8,7 +8,6 @@ enum { MOST = 300001, HANDLER = 200 };
 static int handled;
 
 static void on_message(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t seed) {
-    (void)token;
     CHECK_PATTERN(buffer, bytes, (uint64_t)seed);
     ATOMIC_ADD(&handled, 1);
 }

@@ -8,7 +8,6 @@ enum { BLOCK = 5000 };
 static int handled;
 
 static void on_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t source) {
-    (void)token;
     CHECK_PATTERN(payload, bytes, (uint64_t)source);
     ATOMIC_ADD(&handled, 1);
 }

@@ -23,10 +23,7 @@ static void on_long(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t 
     ATOMIC_SET(&notified, (int)seed);
     gex_AM_ReplyShort0(token, reply_index, 0);
 }
-static void on_reply(gex_Token_t token) {
-    (void)token;
-    ATOMIC_ADD(&replied, 1);
-}
+static void on_reply(gex_Token_t token) { ATOMIC_ADD(&replied, 1); }
 
 int main(int argc, char **argv) {
     gex_Rank_t peer, left;

@@ -17,10 +17,7 @@ static gex_EP_t others[ENDPOINTS], fixed;
 static char memory[ENDPOINTS * BYTES], target[BYTES];
 static int done;
 
-static void on_done(gex_Token_t token) {
-    (void)token;
-    ATOMIC_SET(&done, 1);
-}
+static void on_done(gex_Token_t token) { ATOMIC_SET(&done, 1); }
 
 static gex_Segment_t bind_new(gex_EP_t to, char *address) {
     gex_Segment_t made;

@@ -30,7 +30,6 @@ static void on_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t
     OK(gex_AM_ReplyLong0(token, H_BACK, payload, bytes, back, GEX_EVENT_NOW, 0));
 }
 static void on_back(gex_Token_t token, void *payload, size_t bytes) {
-    (void)token;
     CHECK_PATTERN(payload, bytes, bytes + 1);
     ATOMIC_ADD(&long_replies, 1);
 }

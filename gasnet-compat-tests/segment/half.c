@@ -17,14 +17,12 @@ static volatile sig_atomic_t faults;
 
 static void provide(int number, siginfo_t *info, void *context) {
     char *page = (char *)((uintptr_t)info->si_addr / 4096 * 4096);
-    (void)number, (void)context;
     if (page < area || page >= area + BYTES) _exit(3);
     faults++;
     if (mprotect(page, 4096, PROT_READ | PROT_WRITE) != 0) _exit(4);
 }
 
 static void on_long(gex_Token_t token, void *payload, size_t bytes) {
-    (void)token;
     CHECK_PATTERN(payload, bytes, 9);
     ATOMIC_ADD(&longs, 1);
 }

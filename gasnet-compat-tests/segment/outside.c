@@ -27,7 +27,6 @@ static void on_request(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg
     OK(gex_AM_ReplyLong1(token, reply_index, buffer, bytes, back, GEX_EVENT_NOW, GEX_FLAG_PEER_SEG_UNKNOWN, seed));
 }
 static void on_reply(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t seed) {
-    (void)token;
     CHECK_PATTERN(buffer, bytes, (uint64_t)seed);
     ATOMIC_ADD(&answered, 1);
 }

@@ -14,7 +14,7 @@
 
 enum { CASES = 9, H_LONG = 210 };
 
-static void on_long(gex_Token_t token, void *payload, size_t bytes) { (void)token, (void)payload, (void)bytes; }
+static void on_long(gex_Token_t token, void *payload, size_t bytes) {}
 
 /* Invalid calls: `hole` of rank 1 may not be accessed, `constant` may not be written. */
 static void offend(int which, char *hole, char *constant) {

@@ -15,7 +15,6 @@ static int faults;
 
 static void on_fault(int signal, siginfo_t *info, void *context) {
     char *at = (char *)info->si_addr;
-    (void)signal, (void)context;
     if (at < memory || at >= memory + BYTES) _exit(3);
     ATOMIC_ADD(&faults, 1);
     mprotect(memory, BYTES, PROT_READ | PROT_WRITE);

@@ -20,7 +20,7 @@ static void on_ask(gex_Token_t token, void *payload, size_t bytes) {
     gex_AM_ReplyMedium0(token, ANSWER, payload, bytes, GEX_EVENT_NOW, 0);
 }
 
-static void on_answer(gex_Token_t token, void *payload, size_t bytes) { (void)token, (void)payload, (void)bytes; }
+static void on_answer(gex_Token_t token, void *payload, size_t bytes) {}
 
 static void *waits(void *unused) {
     ATOMIC_SET(&ready, 1);

@@ -17,7 +17,6 @@ static int replies, damaged;
 static char **places;
 
 static void on_request(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t from) {
-    (void)payload, (void)bytes;
     gex_AM_ReplyLong0(token, REPLY, answer, length, places[from], GEX_EVENT_NOW, 0);
 }
 

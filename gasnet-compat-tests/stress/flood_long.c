@@ -36,7 +36,6 @@ static void on_request(gex_Token_t token, void *payload, size_t bytes, gex_AM_Ar
 
 static void on_reply(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t from, gex_AM_Arg_t thread,
                      gex_AM_Arg_t slot, gex_AM_Arg_t sequence) {
-    (void)token;
     CHECK(payload == place(me, 1, (gex_Rank_t)from, thread, slot));
     CHECKF(bytes == length && stress_same(payload, bytes, ~seed_of((unsigned)me, (unsigned)thread, (unsigned)sequence)),
            "reply %d of rank %d is damaged", (int)sequence, (int)from);

@@ -9,10 +9,7 @@ enum { ECHO = 200, ECHOED = 201 };
 static int done;
 
 static void on_echo(gex_Token_t token) { gex_AM_ReplyShort0(token, ECHOED, 0); }
-static void on_echoed(gex_Token_t token) {
-    (void)token;
-    ATOMIC_ADD(&done, 1);
-}
+static void on_echoed(gex_Token_t token) { ATOMIC_ADD(&done, 1); }
 
 static void child(int how) {
     switch (how) {

@@ -12,10 +12,7 @@ static uint64_t *target;
 static gex_Rank_t next;
 
 static void on_echo(gex_Token_t token) { gex_AM_ReplyShort0(token, ECHOED, 0); }
-static void on_echoed(gex_Token_t token) {
-    (void)token;
-    ATOMIC_ADD(&done, 1);
-}
+static void on_echoed(gex_Token_t token) { ATOMIC_ADD(&done, 1); }
 
 static void communicate(void) {
     uint64_t value = 42, back = 0;

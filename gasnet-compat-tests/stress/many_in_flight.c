@@ -11,7 +11,6 @@ static int sunk;
 
 static void on_sink(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t value) {
     uint64_t found;
-    (void)token;
     memcpy(&found, payload, 8);
     CHECK(bytes == 8 && found == (uint64_t)value * 3);
     ATOMIC_ADD(&sunk, 1);

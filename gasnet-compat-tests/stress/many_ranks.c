@@ -16,12 +16,10 @@ static unsigned hellos, mediums;
 static uint64_t rank_sum;
 
 static void on_hello(gex_Token_t token, gex_AM_Arg_t rank) {
-    (void)token;
     ATOMIC_ADD(&rank_sum, (uint64_t)rank);
     ATOMIC_ADD(&hellos, 1U);
 }
 static void on_next(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t rank) {
-    (void)token;
     CHECKF(stress_same(payload, bytes, (uint64_t)rank), "the Medium of rank %d is damaged", (int)rank);
     ATOMIC_ADD(&mediums, 1U);
 }

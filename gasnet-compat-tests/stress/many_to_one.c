@@ -15,7 +15,6 @@ enum { NOTE = 200, BYTES = 256, PAUSES = 20 };
 static unsigned arrived;
 
 static void on_note(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t rank) {
-    (void)token;
     CHECK(bytes == BYTES && *(unsigned char *)payload == (unsigned char)rank);
     ATOMIC_ADD(&arrived, 1U);
 }

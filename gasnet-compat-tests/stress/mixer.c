@@ -78,19 +78,16 @@ static void on_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t
     answer(token, from, thread, (gex_AM_Arg_t)((uint32_t)what | 7u));
 }
 static void on_short_reply(gex_Token_t token, gex_AM_Arg_t from, gex_AM_Arg_t thread, gex_AM_Arg_t what) {
-    (void)token, (void)from, (void)thread, (void)what;
     ATOMIC_ADD(&answered, 1);
 }
 static void on_medium_reply(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t from, gex_AM_Arg_t thread,
                             gex_AM_Arg_t what) {
-    (void)token, (void)thread;
     CHECKF(stress_same(payload, bytes, (uint64_t)what), "a Medium reply of %zu bytes from rank %d is damaged", bytes,
            (int)from);
     ATOMIC_ADD(&answered, 1);
 }
 static void on_long_reply(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t from, gex_AM_Arg_t thread,
                           gex_AM_Arg_t what) {
-    (void)token;
     CHECK(payload == area(me, (gex_Rank_t)from, thread, LONG_REPLIES));
     CHECKF(stress_same(payload, bytes, (uint64_t)what), "a Long reply of %zu bytes from rank %d is damaged", bytes,
            (int)from);

@@ -49,7 +49,6 @@ static void on_echo(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t 
     }
 }
 static void on_echo_reply(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t seed) {
-    (void)token;
     CHECK_PATTERN(buffer, bytes, (uint64_t)seed);
     ATOMIC_ADD(&answered, 1);
 }
@@ -57,10 +56,7 @@ static void on_long(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t 
     CHECK_PATTERN(buffer, bytes, (uint64_t)seed);
     gex_AM_ReplyShort0(token, ack_index, 0);
 }
-static void on_ack(gex_Token_t token) {
-    (void)token;
-    ATOMIC_ADD(&answered, 1);
-}
+static void on_ack(gex_Token_t token) { ATOMIC_ADD(&answered, 1); }
 
 /* Ends operation i: after it the model and the memory agree again. */
 static void complete(int i) {

@@ -20,7 +20,6 @@ static void on_ask(gex_Token_t token, gex_AM_Arg_t seed) {
 }
 
 static void on_answer(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t seed) {
-    (void)token;
     CHECKF(stress_same(payload, bytes, (uint64_t)seed), "answer %d is damaged", (int)seed);
     ATOMIC_ADD(&answered, 1);
 }

@@ -15,19 +15,14 @@ static void on_ask(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t 
     gex_AM_ReplyMedium1(token, ANSWER, payload, bytes, GEX_EVENT_NOW, 0, seed);
 }
 static void on_answer(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t seed) {
-    (void)token;
     CHECKF(stress_same(payload, bytes, (uint64_t)seed), "answer %d is damaged", (int)seed);
     ATOMIC_ADD(&answered, 1);
 }
 static void on_late(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t seed) {
-    (void)token;
     CHECKF(bytes == LATE_BYTES && stress_same(payload, bytes, (uint64_t)seed), "%s", "the late message is damaged");
     ATOMIC_ADD(&late, 1);
 }
-static void on_done(gex_Token_t token) {
-    (void)token;
-    ATOMIC_ADD(&done, 1);
-}
+static void on_done(gex_Token_t token) { ATOMIC_ADD(&done, 1); }
 
 /* Whether process `pid` is stopped. */
 static int is_stopped(pid_t pid) {

@@ -23,7 +23,6 @@ static void on_echo(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t
 }
 static void on_echoed(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t high, gex_AM_Arg_t low) {
     int *done = (int *)(uintptr_t)((uint64_t)(uint32_t)high << 32 | (uint32_t)low);
-    (void)token, (void)payload, (void)bytes;
     ATOMIC_SET(done, 1);
 }
 

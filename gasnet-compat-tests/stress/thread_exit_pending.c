@@ -19,7 +19,6 @@ static uint64_t fetched[WORDS];
 static int sunk;
 
 static void on_sink(gex_Token_t token, void *payload, size_t bytes) {
-    (void)token;
     CHECK(bytes == 64 && stress_same(payload, bytes, 3));
     ATOMIC_ADD(&sunk, 1);
 }
@@ -40,7 +39,6 @@ static void *leave_pending(void *round) {
 /* Starts explicit operations that another thread completes. */
 static void *hand_over(void *unused) {
     size_t i;
-    (void)unused;
     for (i = 0; i < WORDS; i++)
         handed[i] = i % 2 ? gex_RMA_PutNB(tm, next, &target->handed[i], &source[0][i], 8, GEX_EVENT_DEFER, 0)
                           : gex_RMA_GetNB(tm, &fetched[i], next, &target->got[i], 8, 0);
@@ -48,7 +46,6 @@ static void *hand_over(void *unused) {
 }
 
 static void *take_over(void *unused) {
-    (void)unused;
     gex_Event_WaitAll(handed, WORDS / 2, 0);
     return NULL;
 }

@@ -11,10 +11,7 @@ static uint64_t *target;
 static gex_Rank_t peer;
 
 static void on_echo(gex_Token_t token, gex_AM_Arg_t index) { gex_AM_ReplyShort1(token, ECHOED, 0, index); }
-static void on_echoed(gex_Token_t token, gex_AM_Arg_t index) {
-    (void)token;
-    ATOMIC_SET(&done[index], 1);
-}
+static void on_echoed(gex_Token_t token, gex_AM_Arg_t index) { ATOMIC_SET(&done[index], 1); }
 
 static void *work(void *argument) {
     uintptr_t index = (uintptr_t)argument;

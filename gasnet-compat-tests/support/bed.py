@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 
+import jobs
 import pytest
 from hosts import Hosts
 from processes import kill_group
@@ -85,7 +86,7 @@ class Program:
                 path,
                 self.conduit,
                 "seq",
-                ["-Wall", "-Wextra", "-Werror", f"-I{CLIENTS}/common"],
+                [*jobs.WARNINGS, f"-I{CLIENTS}/common"],
             )
             if not done:
                 raise Wrong(f"{name} does not compile: {messages[-500:]}")

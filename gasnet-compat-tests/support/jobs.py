@@ -24,6 +24,8 @@ MOST_DESCRIBED = 8
 NOBODY = 65534
 # Environment variables: a mark of all processes that a check has started; the folder for its jobs.
 RUN, FOLDER = "CHECK_RUN", "CHECK_FOLDER"
+# Interfaces fix the parameters of handlers and threads.
+WARNINGS = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"]
 
 
 @contextlib.contextmanager

@@ -35,7 +35,6 @@ import pytest
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 NOT_FAMILIES = ("cluster", "common", "headers", "support")
-WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 # Collectives choose their algorithm by whether ranks share cores. Half of the cases of this family
 # have a core for every rank (GASNET_HOST_CORES).
 BY_CORES = "coll"
@@ -172,7 +171,7 @@ class Program(pytest.Item):
     def compile(self, folder):
         """The program's file."""
         options, binary = self.config.option, os.path.join(folder, self.path.stem)
-        flags = [*WARNINGS, f"-I{TESTS}/common", f"-I{self.path.parent}", *self.found.get("FLAGS", "").split()]
+        flags = [*jobs.WARNINGS, f"-I{TESTS}/common", f"-I{self.path.parent}", *self.found.get("FLAGS", "").split()]
         built, messages = jobs.Installation(self.configuration.prefix).compile(
             [str(self.path)],
             binary,

@@ -56,7 +56,7 @@ class Workshop:
         with jobs.built_once(output) as missing_yet:
             if missing_yet:
                 done, messages = self.installation.compile(
-                    [str(source)], output, conduit, mode, ["-Wall", "-Wextra", "-Werror", *flags], compiler=compiler
+                    [str(source)], output, conduit, mode, [*jobs.WARNINGS, *flags], compiler=compiler
                 )
                 if not done:
                     pytest.fail(f"{name} does not compile\n{messages}", pytrace=False)

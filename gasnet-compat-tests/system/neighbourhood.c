@@ -80,7 +80,6 @@ static int contains(gex_RankInfo_t *info, gex_Rank_t count, gex_Rank_t rank) {
 static void handler(gex_Token_t token) {
     gex_Rank_t count = 0, index = 0, a = 0;
     gex_RankInfo_t *info = NULL;
-    (void)token;
     gex_System_QueryNbrhdInfo(&info, &count, &index);
     CHECK(info != NULL && index < count && info[index].gex_jobrank == me);
     gex_System_QueryHostInfo(&info, &count, &index);

@@ -43,15 +43,11 @@ static void on_ask(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t 
 }
 
 static void on_answer(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t value) {
-    (void)token;
     CHECK(bytes == PAYLOAD && *(unsigned char *)payload == (value & 0xff));
     ATOMIC_ADD(&answered, 1);
 }
 
-static void on_go(gex_Token_t token) {
-    (void)token;
-    ATOMIC_SET(&started, 1);
-}
+static void on_go(gex_Token_t token) { ATOMIC_SET(&started, 1); }
 
 #ifdef DEFERRED
 static void start_thread(void) {

@@ -9,7 +9,6 @@ static int handled;
 
 /* All of these are allowed in a handler. */
 static void query_handler(gex_Token_t token) {
-    (void)token;
     CHECK(gex_System_QueryJobRank() == me);
     CHECK(gex_System_QueryJobSize() == np);
     CHECK(gex_System_QueryMaxThreads() >= 1);

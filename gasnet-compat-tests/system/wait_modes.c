@@ -8,10 +8,7 @@ enum { ROUNDS = 5 };
 static int arrived;
 static gex_AM_Index_t handler_index = 202;
 
-static void handler(gex_Token_t token) {
-    (void)token;
-    ATOMIC_ADD(&arrived, 1);
-}
+static void handler(gex_Token_t token) { ATOMIC_ADD(&arrived, 1); }
 
 static void exercise(void) {
     int i, before = ATOMIC_GET(&arrived);

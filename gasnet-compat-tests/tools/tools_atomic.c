@@ -115,10 +115,7 @@ static void test_signed(void) {
 
 /* Strong atomics may be shared with a signal handler in every mode. */
 static gasnett_strongatomic64_t from_signal = gasnett_strongatomic64_init(0);
-static void on_signal(int sig) {
-    (void)sig;
-    gasnett_strongatomic64_increment(&from_signal, GASNETT_ATOMIC_REL);
-}
+static void on_signal(int sig) { gasnett_strongatomic64_increment(&from_signal, GASNETT_ATOMIC_REL); }
 
 int main(void) {
     test_gasnett_atomic();

@@ -18,7 +18,6 @@ static gasnett_atomic_t zeros = gasnett_atomic_init(0);
 static uint32_t tokens_seen;
 
 static void *count(void *id) {
-    (void)id;
     for (int i = 0; i < ROUNDS; i++) {
         gasnett_atomic_increment(&counter, 0);
         gasnett_atomic64_add(&wide, ((uint64_t)1 << 32) + 1, 0);

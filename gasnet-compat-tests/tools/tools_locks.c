@@ -94,7 +94,6 @@ static void *turns(void *id) {
 
 /* Two threads hold the read lock at the same time, and a writer is kept out. */
 static void *together(void *id) {
-    (void)id;
     gasnett_rwlock_rdlock(&rwlock);
     gasnett_atomic_increment(&most_readers, GASNETT_ATOMIC_REL);
     while (gasnett_atomic_read(&most_readers, GASNETT_ATOMIC_ACQ) < 2) gasnett_sched_yield();
@@ -103,7 +102,6 @@ static void *together(void *id) {
 }
 
 static void *kept_out(void *id) {
-    (void)id;
     gasnett_mutex_assertunlocked(&mutex);
     gasnett_rwlock_assertunlocked(&rwlock);
     CHECK(gasnett_mutex_trylock(&mutex) == EBUSY);

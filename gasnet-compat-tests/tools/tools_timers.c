@@ -6,10 +6,7 @@
 #include "tools_check.h"
 
 static volatile sig_atomic_t alarms;
-static void on_alarm(int sig) {
-    (void)sig;
-    alarms = 1;
-}
+static void on_alarm(int sig) { alarms = 1; }
 
 static int bad_rate(void) {
     setenv("GASNET_TSC_RATE", "3GHz", 1);

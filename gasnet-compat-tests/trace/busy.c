@@ -83,23 +83,17 @@ static void on_medium(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_
 }
 
 static void on_long(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t a) {
-    (void)buffer;
     did("RAN_REQUEST_LONG", NONE, 0, bytes);
     did("REPLY_SHORT", AM, source_of(token), 0);
     gex_AM_ReplyShort1(token, SHORT_BACK, 0, a);
 }
 
 static void on_short_back(gex_Token_t token, gex_AM_Arg_t a) {
-    (void)token;
-    (void)a;
     did("RAN_REPLY_SHORT", NONE, 0, 0);
     replies++;
 }
 
 static void on_medium_back(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t a) {
-    (void)token;
-    (void)buffer;
-    (void)a;
     did("RAN_REPLY_MEDIUM", NONE, 0, bytes);
     replies++;
 }

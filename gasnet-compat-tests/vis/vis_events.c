@@ -174,7 +174,6 @@ static void gaps(char *own) {
 /* Whether what others see of `rank`'s segment is mapped here. */
 static int mapped(gex_Rank_t rank, gex_Rank_t near_first, gex_Rank_t near_count) {
 #ifdef GASNET_SEGMENT_EVERYTHING
-    (void)near_first, (void)near_count;
     return rank == me;
 #else
     return rank - near_first < near_count;

@@ -48,7 +48,6 @@ static void handler(gex_Token_t token, void *payload, size_t bytes) {
 }
 
 static void other_handler(gex_Token_t token, void *payload, size_t bytes) {
-    (void)token, (void)payload;
     CHECK(bytes == 5);
     ATOMIC_ADD(&other_runs, 1U);
 }

@@ -12,7 +12,6 @@ enum { THREADS = 4, ROUNDS = 40, PIECES = 700, PIECE = 12, STEP = 20, BYTES = PI
 static unsigned runs;
 
 static void handler(gex_Token_t token, void *payload, size_t bytes) {
-    (void)token;
     CHECK(bytes == 1 && *(char *)payload == 'p');
     ATOMIC_ADD(&runs, 1U);
 }
