@@ -48,25 +48,21 @@ static void send_one(gex_Rank_t peer, int way, size_t bytes) {
 }
 
 int main(int argc, char **argv) {
-    volatile uint32_t *mine;
-    gex_Rank_t r, server;
-    size_t flood;
     test_init("am_computing_targets", &argc, &argv);
     pattern_fill(payload, sizeof payload, 3);
     register_handler(flood_index, (gex_AM_Fn_t)on_flood, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 0);
     register_handler(medium_index, (gex_AM_Fn_t)on_medium, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 1);
     register_handler(reply_index, (gex_AM_Fn_t)on_reply, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_MEDIUM, 1);
     test_attach(4096);
-    mine = (volatile uint32_t *)seg_of(me);
-    server = np - 1;
-    for (flood = 0; flood < ARRAY_LENGTH(sizes); flood++) {
+    volatile uint32_t *mine = (volatile uint32_t *)seg_of(me);
+    gex_Rank_t server = np - 1;
+    for (size_t flood = 0; flood < ARRAY_LENGTH(sizes); flood++) {
         barrier();
         if (me == 0) {
-            size_t size;
-            int sent = 0, way;
+            int sent = 0;
             uint32_t *words = (uint32_t *)calloc(np, sizeof *words), one = 1;
             PHASE("filling the computing ranks");
-            for (r = 1; r < server; r++) {
+            for (gex_Rank_t r = 1; r < server; r++) {
                 int refused = 0;
                 while (refused < REFUSALS) {
                     if (gex_AM_RequestMedium0(tm, r, flood_index, payload, sizes[flood], GEX_EVENT_NOW,
@@ -76,14 +72,13 @@ int main(int argc, char **argv) {
                 }
             }
             PHASE("messages to the other");
-            for (way = 0; way < WAYS; way++)
-                for (size = 0; size < ARRAY_LENGTH(sizes); size++, sent += ROUNDS) {
-                    int i;
-                    for (i = 0; i < ROUNDS; i++) send_one(server, way, sizes[size]);
+            for (int way = 0; way < WAYS; way++)
+                for (size_t size = 0; size < ARRAY_LENGTH(sizes); size++, sent += ROUNDS) {
+                    for (int i = 0; i < ROUNDS; i++) send_one(server, way, sizes[size]);
                 }
             GASNET_BLOCKUNTIL(ATOMIC_GET(&replied) == sent);
             ATOMIC_SET(&replied, 0);
-            for (r = 1; r < server; r++) {
+            for (gex_Rank_t r = 1; r < server; r++) {
                 OK(gex_RMA_PutBlocking(tm, r, seg_of(r), &words[r], sizeof *words, 0));
                 OK(gex_RMA_PutBlocking(tm, r, seg_of(r) + 4, &one, sizeof one, 0));
             }

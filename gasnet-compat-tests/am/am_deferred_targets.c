@@ -24,7 +24,6 @@ static void on_reply(gex_Token_t token) { ATOMIC_ADD(&replied, 1); }
 
 int main(int argc, char **argv) {
     sigset_t signals;
-    gex_Rank_t r;
     test_init("am_deferred_targets", &argc, &argv);
     sigemptyset(&signals);
     sigaddset(&signals, SIGUSR1);
@@ -41,7 +40,7 @@ int main(int argc, char **argv) {
         PHASE("process numbers");
         GASNET_BLOCKUNTIL(ATOMIC_GET(&known) == 3);
         PHASE("sending");
-        for (r = 1; r < 3; r++)
+        for (gex_Rank_t r = 1; r < 3; r++)
             while (gex_AM_RequestLong0(tm, r, long_index, data, BYTES, seg_of(r), GEX_EVENT_NOW, GEX_FLAG_IMMEDIATE))
                 gasnet_AMPoll();
         PHASE("answer of the rank that polls");

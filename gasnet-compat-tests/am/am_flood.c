@@ -12,8 +12,7 @@ static char **bases;
 
 /* Samples: whole comparisons of every payload would dominate. */
 static void spot(const char *buffer, size_t bytes, uint64_t seed) {
-    size_t i;
-    for (i = 0; i < bytes; i += bytes / 7 + 1) CHECK((unsigned char)buffer[i] == pattern_byte(seed, i));
+    for (size_t i = 0; i < bytes; i += bytes / 7 + 1) CHECK((unsigned char)buffer[i] == pattern_byte(seed, i));
     if (bytes) CHECK((unsigned char)buffer[bytes - 1] == pattern_byte(seed, bytes - 1));
 }
 
@@ -40,9 +39,7 @@ static void on_long(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t 
 }
 
 int main(int argc, char **argv) {
-    int rounds, round, sent = 0;
-    gex_Rank_t r;
-    char *medium_data, *long_data;
+    int sent = 0;
     enum { LONG_BYTES = 8000 };
     test_init("am_flood", &argc, &argv);
     register_handler(medium_index, (gex_AM_Fn_t)on_medium, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 1);
@@ -52,21 +49,21 @@ int main(int argc, char **argv) {
     register_handler(long_index, (gex_AM_Fn_t)on_long, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 1);
     request_bytes = gex_AM_MaxRequestMedium(tm, GEX_RANK_INVALID, GEX_EVENT_NOW, 0, 1);
     reply_bytes = gex_AM_MaxReplyMedium(tm, GEX_RANK_INVALID, GEX_EVENT_NOW, 0, 1);
-    medium_data = (char *)malloc(request_bytes);
+    char *medium_data = (char *)malloc(request_bytes);
     reply_data = (char *)malloc(reply_bytes);
-    long_data = (char *)malloc(LONG_BYTES);
+    char *long_data = (char *)malloc(LONG_BYTES);
     pattern_fill(medium_data, request_bytes, 1);
     pattern_fill(reply_data, reply_bytes, 2);
     pattern_fill(long_data, LONG_BYTES, 3);
     test_attach(LONG_BYTES);
     bases = (char **)malloc(np * sizeof *bases);
-    for (r = 0; r < np; r++) bases[r] = seg_of(r);
+    for (gex_Rank_t r = 0; r < np; r++) bases[r] = seg_of(r);
     pattern_fill(bases[me], LONG_BYTES, 3); /* every Long writes these bytes */
     barrier();
-    rounds = np > 16 ? 3 : 2000 / (int)(np * np) + 20;
+    int rounds = np > 16 ? 3 : 2000 / (int)(np * np) + 20;
     PHASE("flood");
-    for (round = 0; round < rounds; round++) {
-        for (r = 0; r < np; r++) {
+    for (int round = 0; round < rounds; round++) {
+        for (gex_Rank_t r = 0; r < np; r++) {
             gex_Rank_t peer = (me + r) % np;
             OK(gex_AM_RequestMedium1(tm, peer, medium_index, medium_data, request_bytes, GEX_EVENT_NOW, 0, sent++));
             OK(gex_AM_RequestShort1(tm, peer, short_index, 0, sent++));

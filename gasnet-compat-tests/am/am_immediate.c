@@ -56,9 +56,9 @@ static double now(void) {
 /* A conduit with a receive thread may accept everything: LIMIT and half a second end the
  * attempt. */
 static void flood(gex_Rank_t peer, int kind, char *target) {
-    int accepted = 0, refused = 0, i;
+    int accepted = 0, refused = 0;
     double end = now() + 0.5;
-    for (i = 0; i < LIMIT && refused < 1000 && (i % 64 || now() < end); i++) {
+    for (int i = 0; i < LIMIT && refused < 1000 && (i % 64 || now() < end); i++) {
         if (send_one(peer, kind, target, GEX_FLAG_IMMEDIATE) == 0) accepted++;
         else refused++;
     }
@@ -67,8 +67,8 @@ static void flood(gex_Rank_t peer, int kind, char *target) {
 
 /* After the peer drained, an immediate request gets through within a few polls. */
 static void recovers(gex_Rank_t peer, int kind, char *target) {
-    int tries, ok = 0;
-    for (tries = 0; tries < 100000 && !ok; tries++) {
+    int ok = 0;
+    for (int tries = 0; tries < 100000 && !ok; tries++) {
         if (send_one(peer, kind, target, GEX_FLAG_IMMEDIATE) == 0) ok = 1;
         else gasnet_AMPoll();
     }
@@ -77,9 +77,7 @@ static void recovers(gex_Rank_t peer, int kind, char *target) {
 }
 
 int main(int argc, char **argv) {
-    int kind, expected_finished = 0;
-    gex_Rank_t peer;
-    char *target;
+    int expected_finished = 0;
     static const char *const names[] = {"Short", "Medium", "Long", "negotiated Medium"};
     test_init("am_immediate", &argc, &argv);
     pattern_fill(payload, sizeof payload, 9);
@@ -88,12 +86,11 @@ int main(int argc, char **argv) {
     register_handler(long_index, (gex_AM_Fn_t)on_payload, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 0);
     register_handler(done_index, (gex_AM_Fn_t)on_done, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 1);
     test_attach(65536);
-    peer = (me + 1) % np;
-    target = seg_of(peer); /* all Longs write the same bytes */
-    for (kind = 0; kind < 4; kind++) {
+    gex_Rank_t peer = (me + 1) % np;
+    char *target = seg_of(peer); /* all Longs write the same bytes */
+    for (int kind = 0; kind < 4; kind++) {
         /* half of the ranks send while the others compute */
-        int phase;
-        for (phase = 0; phase < 2; phase++) {
+        for (int phase = 0; phase < 2; phase++) {
             int sender = (int)(me % 2) == phase || np == 1;
             int receiver = (int)((me + np - 1) % np % 2) == phase || np == 1;
             PHASE(names[kind]);

@@ -33,9 +33,8 @@ int main(int argc, char **argv) {
     barrier();
     if (me == 0) {
         char *data = (char *)malloc(BIG);
-        size_t before;
         pattern_fill(data, BIG - 1, 7);
-        before = resident();
+        size_t before = resident();
         PHASE("sending");
         while (gex_AM_RequestLong0(tm, 1, long_index, data, BIG - 1, seg_of(1), GEX_EVENT_NOW, GEX_FLAG_IMMEDIATE))
             gasnet_AMPoll();

@@ -32,16 +32,15 @@ typedef struct {
 static void check_limit(const char *name, Limit limit, size_t lub, int is_reply) {
     static const gex_Flags_t flags[4] = {0, GEX_FLAG_IMMEDIATE, GEX_FLAG_AM_PREPARE_LEAST_CLIENT,
                                          GEX_FLAG_AM_PREPARE_LEAST_ALLOC};
-    unsigned options = is_reply ? 2U : 3U, o, f, n;
-    gex_Rank_t r;
+    unsigned options = is_reply ? 2U : 3U;
     PHASE(name);
     CHECKF(lub >= 512, "%s: least upper bound %zu", name, lub);
-    for (o = 0; o < options; o++) {
-        for (f = 0; f < 4; f++) {
+    for (unsigned o = 0; o < options; o++) {
+        for (unsigned f = 0; f < 4; f++) {
             const gex_Event_t *lc = f == 3 ? NULL : option(o); /* no local completion option with a library buffer */
-            for (n = 0; n <= gex_AM_MaxArgs(); n++) {
+            for (unsigned n = 0; n <= gex_AM_MaxArgs(); n++) {
                 size_t low = (size_t)-1;
-                for (r = 0; r < np; r++) {
+                for (gex_Rank_t r = 0; r < np; r++) {
                     size_t v = limit(tm, r, lc, flags[f], n);
                     CHECKF(v >= 512, "%s to %u: %zu", name, (unsigned)r, v);
                     if (f < 2) CHECKF(v >= lub, "%s to %u: %zu < %zu", name, (unsigned)r, v, lub);
@@ -59,17 +58,14 @@ static void check_limit(const char *name, Limit limit, size_t lub, int is_reply)
 /* Rank r's limit towards me equals mine towards r. */
 static void check_symmetry(const char *name, Limit limit) {
     static const unsigned counts[3] = {0, 7, 16};
-    gex_Rank_t other;
     PHASE(name);
-    for (other = 0; other<np; other += np> 16 ? np / 3 : 1) {
+    for (gex_Rank_t other = 0; other<np; other += np> 16 ? np / 3 : 1) {
         Record record;
-        const void *all;
         gex_Rank_t partner = (other + np - me) % np; /* pairs: me + partner = other (mod np) */
-        unsigned i, f;
-        for (f = 0; f < 2; f++)
-            for (i = 0; i < 3; i++)
+        for (unsigned f = 0; f < 2; f++)
+            for (unsigned i = 0; i < 3; i++)
                 record.value[f][i] = limit(tm, partner, GEX_EVENT_NOW, f ? GEX_FLAG_IMMEDIATE : 0, counts[i]);
-        all = share(&record, sizeof record);
+        const void *all = share(&record, sizeof record);
         CHECKF(memcmp(SHARED(Record, all, partner), &record, sizeof record) == 0, "%s with %u", name,
                (unsigned)partner);
     }

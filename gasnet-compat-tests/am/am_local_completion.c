@@ -70,35 +70,34 @@ static void run(int is_long, gex_Rank_t hop) {
     static char sources[WINDOW][BYTES];
     gex_Event_t events[WINDOW];
     gex_Rank_t peer = (me + hop) % np;
-    int i, round;
 
     PHASE(is_long ? "Long, NOW" : "Medium, NOW");
-    for (i = 0; i < WINDOW; i++) {
+    for (int i = 0; i < WINDOW; i++) {
         send(peer, is_long, sources[0], i, 1000 + i, GEX_EVENT_NOW, 0);
         memset(sources[0], 0xEE, BYTES);
     }
     settle();
 
     PHASE(is_long ? "Long, event" : "Medium, event");
-    for (round = 0; round < 3; round++) {
-        for (i = 0; i < WINDOW; i++) {
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < WINDOW; i++) {
             memset(&events[i], 0x5A, sizeof events[i]);
             send(peer, is_long, sources[i], i, 2000 + i, &events[i], 0);
             CHECK(events[i] != GEX_EVENT_NO_OP);
         }
         if (round == 0) {
-            for (i = 0; i < WINDOW; i++) {
+            for (int i = 0; i < WINDOW; i++) {
                 gex_Event_Wait(events[i]);
                 memset(sources[i], 0xEE, BYTES);
             }
         } else if (round == 1) {
-            for (i = WINDOW - 1; i >= 0; i--) {
+            for (int i = WINDOW - 1; i >= 0; i--) {
                 while (gex_Event_Test(events[i])) gasnet_AMPoll();
                 memset(sources[i], 0xEE, BYTES);
             }
         } else {
             gex_Event_WaitAll(events, WINDOW, 0);
-            for (i = 0; i < WINDOW; i++) {
+            for (int i = 0; i < WINDOW; i++) {
                 CHECK(events[i] == GEX_EVENT_INVALID);
                 memset(sources[i], 0xEE, BYTES);
             }
@@ -107,32 +106,31 @@ static void run(int is_long, gex_Rank_t hop) {
     }
 
     PHASE(is_long ? "Long, GROUP" : "Medium, GROUP");
-    for (round = 0; round < 2; round++) {
-        for (i = 0; i < WINDOW; i++) send(peer, is_long, sources[i], i, 3000 + i, GEX_EVENT_GROUP, 0);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < WINDOW; i++) send(peer, is_long, sources[i], i, 3000 + i, GEX_EVENT_GROUP, 0);
         if (round == 0) gex_NBI_Wait(GEX_EC_AM, 0);
         else
             while (gex_NBI_Test(GEX_EC_AM, 0)) gasnet_AMPoll();
-        for (i = 0; i < WINDOW; i++) memset(sources[i], 0xEE, BYTES);
+        for (int i = 0; i < WINDOW; i++) memset(sources[i], 0xEE, BYTES);
         settle();
     }
 
     PHASE(is_long ? "Long, replies" : "Medium, replies");
-    for (round = 1; round <= 2; round++) {
+    for (int round = 1; round <= 2; round++) {
         int before = ATOMIC_GET(&replies);
-        for (i = 0; i < WINDOW; i++) {
+        for (int i = 0; i < WINDOW; i++) {
             /* one at a time, since all replies of a Long use one slot */
             send(peer, is_long, sources[i], i, 5000 + i, GEX_EVENT_NOW, round);
             GASNET_BLOCKUNTIL(ATOMIC_GET(&replies) == before + i + 1);
         }
         settle();
-        for (i = 0; i < ATOMIC_GET(&reply_events); i++) gex_Event_Wait(reply_event[i]);
+        for (int i = 0; i < ATOMIC_GET(&reply_events); i++) gex_Event_Wait(reply_event[i]);
         ATOMIC_SET(&reply_events, 0);
         barrier();
     }
 }
 
 int main(int argc, char **argv) {
-    gex_Rank_t r, hop;
     test_init("am_local_completion", &argc, &argv);
     register_handler(medium_index, (gex_AM_Fn_t)on_medium, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 2);
     register_handler(long_index, (gex_AM_Fn_t)on_long, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 2);
@@ -142,12 +140,12 @@ int main(int argc, char **argv) {
         test_skip("Medium payloads are too small here");
     test_attach((uintptr_t)np * (WINDOW + 1) * BYTES);
     bases = (char **)malloc(np * sizeof *bases);
-    for (r = 0; r < np; r++) bases[r] = seg_of(r);
+    for (gex_Rank_t r = 0; r < np; r++) bases[r] = seg_of(r);
     pattern_fill(reply_source, BYTES, 4242);
     barrier();
     /* the peer must be the same distance for all, so that everyone receives as many messages as it
      * sends */
-    for (hop = 0; hop < np && hop < 3; hop++) {
+    for (gex_Rank_t hop = 0; hop < np && hop < 3; hop++) {
         run(0, hop);
         run(1, hop);
     }

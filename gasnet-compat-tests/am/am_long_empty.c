@@ -31,8 +31,8 @@ static void on_medium_reply(gex_Token_t token, void *buffer, size_t bytes, gex_A
 }
 
 static void exchange(void) {
-    int i, expected = ATOMIC_GET(&replies);
-    for (i = 0; i < 200; i++) {
+    int expected = ATOMIC_GET(&replies);
+    for (int i = 0; i < 200; i++) {
         gex_Rank_t peer = (gex_Rank_t)((me + (unsigned)i) % np);
         gex_Event_t event = GEX_EVENT_INVALID;
         switch (i % 4) {

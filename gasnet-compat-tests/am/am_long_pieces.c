@@ -41,20 +41,17 @@ static void on_long_back(gex_Token_t token, void *payload, size_t bytes, gex_AM_
 
 static void flood(gex_TM_t team, int which, int form) {
     static unsigned char source[LARGEST];
-    size_t i, slot;
-    gex_Rank_t r;
-    for (i = 0; i < ARRAY_LENGTH(sizes); i++) {
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
         size_t bytes = sizes[i];
-        for (slot = 0; slot < SLOTS; slot++) {
+        for (size_t slot = 0; slot < SLOTS; slot++) {
             pattern_fill(source, bytes, seed_of(me, bytes, slot));
-            for (r = 0; r < np; r++) {
+            for (gex_Rank_t r = 0; r < np; r++) {
                 gex_Rank_t to = (me + r) % np;
                 void *base = NULL;
-                char *destination;
                 uint64_t back = (uint64_t)(uintptr_t)slot_of(which, slot_for(to, slot, 1));
                 gex_AM_Arg_t high = (gex_AM_Arg_t)(back >> 32), low = (gex_AM_Arg_t)back;
                 gex_Event_Wait(gex_EP_QueryBoundSegmentNB(team, to, &base, NULL, NULL, 0));
-                destination = (char *)base + slot_for(me, slot, 0) * LARGEST;
+                char *destination = (char *)base + slot_for(me, slot, 0) * LARGEST;
                 wanted++;
                 if (form == 0) {
                     OK(gex_AM_RequestLong5(team, to, LONG, source, bytes, destination, GEX_EVENT_NOW, 0, which,
@@ -82,10 +79,8 @@ static void flood(gex_TM_t team, int which, int form) {
 }
 
 int main(int argc, char **argv) {
-    int which, form;
-    size_t bytes;
     test_init("am_long_pieces", &argc, &argv);
-    bytes = ((size_t)np * SLOTS * 2 * LARGEST + 65535) & ~(size_t)65535;
+    size_t bytes = ((size_t)np * SLOTS * 2 * LARGEST + 65535) & ~(size_t)65535;
     test_attach(bytes);
     eps[0] = ep;
     segments[0] = segment;
@@ -93,7 +88,7 @@ int main(int argc, char **argv) {
     OK(gex_Segment_Create(&segments[1], client, NULL, bytes, GEX_MK_HOST, 0));
     OK(gex_EP_BindSegment(eps[1], segments[1], 0));
     OK(gex_EP_PublishBoundSegment(tm, &eps[1], 1, 0));
-    for (which = 0; which < 2; which++) {
+    for (int which = 0; which < 2; which++) {
         gex_AM_Entry_t entries[] = {
             {LONG, (gex_AM_Fn_t)on_long, GEX_FLAG_AM_LONG | GEX_FLAG_AM_REQUEST, 5, NULL, "long"},
             {LONG_BACK, (gex_AM_Fn_t)on_long_back, GEX_FLAG_AM_LONG | GEX_FLAG_AM_REPLY, 2, NULL, "long back"},
@@ -102,7 +97,7 @@ int main(int argc, char **argv) {
     }
     CHECK(gex_AM_LUBRequestLong() >= LARGEST && gex_AM_MaxReplyLong(tm, np - 1, GEX_EVENT_NOW, 0, 2) >= LARGEST);
     barrier();
-    for (form = 0; form < 3; form++) {
+    for (int form = 0; form < 3; form++) {
         PHASE("primordial endpoints");
         flood(tm, 0, form);
         PHASE("further endpoints");

@@ -33,7 +33,6 @@ static void send_to_self(int kind) {
 }
 
 int main(int argc, char **argv) {
-    int kind;
     test_init("am_loopback_receives", &argc, &argv);
     register_handler(ANSWER, (gex_AM_Fn_t)on_answer, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT, 0);
     register_handler(KNOCK, (gex_AM_Fn_t)on_knock, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 0);
@@ -43,7 +42,7 @@ int main(int argc, char **argv) {
     register_handler(SELF + 13, (gex_AM_Fn_t)on_self, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 0);
     test_attach(GASNET_PAGESIZE);
     barrier();
-    for (kind = 0; kind < KINDS; kind++) {
+    for (int kind = 0; kind < KINDS; kind++) {
         unsigned all = (unsigned)(kind + 1) * (np - 1);
         PHASE(names[kind]);
         if (me > 0) OK(gex_AM_RequestShort0(tm, 0, KNOCK, 0));

@@ -70,18 +70,16 @@ static size_t part(size_t granted, int how) {
 }
 
 static void request_medium(gex_Rank_t peer, int buffer_kind, int how, size_t most) {
-    gex_AM_SrcDesc_t sd;
     gex_Event_t event = GEX_EVENT_INVALID;
-    size_t granted, bytes;
     const void *buffer = buffer_kind ? client_buffer : NULL;
     gex_Event_t *lc = !buffer_kind       ? NULL
                       : buffer_kind == 1 ? GEX_EVENT_NOW
                       : buffer_kind == 2 ? &event
                                          : GEX_EVENT_GROUP;
     int expected = ATOMIC_GET(&acknowledged) + 1;
-    sd = gex_AM_PrepareRequestMedium(tm, peer, buffer, 100, most, lc, 0, 1);
-    granted = inspect(sd, buffer, 100, most);
-    bytes = part(granted, how);
+    gex_AM_SrcDesc_t sd = gex_AM_PrepareRequestMedium(tm, peer, buffer, 100, most, lc, 0, 1);
+    size_t granted = inspect(sd, buffer, 100, most);
+    size_t bytes = part(granted, how);
     pattern_fill(gex_AM_SrcDescAddr(sd), bytes, 7);
     gex_AM_CommitRequestMedium1(sd, medium_index, bytes, (gex_AM_Arg_t)bytes);
     if (buffer_kind == 2) gex_Event_Wait(event);
@@ -101,9 +99,7 @@ static void whole_medium(size_t least, size_t most) {
 }
 
 static void request_long(gex_Rank_t peer, int buffer_kind, int how, size_t most, int late) {
-    gex_AM_SrcDesc_t sd;
     gex_Event_t event = GEX_EVENT_INVALID;
-    size_t granted, bytes;
     const void *buffer = buffer_kind ? client_buffer : NULL;
     gex_Event_t *lc = !buffer_kind       ? NULL
                       : buffer_kind == 1 ? GEX_EVENT_NOW
@@ -112,9 +108,9 @@ static void request_long(gex_Rank_t peer, int buffer_kind, int how, size_t most,
     gex_AM_Arg_t offset = 3 * how;
     char *target = slot(peer, me) + offset;
     int expected = ATOMIC_GET(&acknowledged) + 1;
-    sd = gex_AM_PrepareRequestLong(tm, peer, buffer, 100, most, late ? NULL : target, lc, 0, 2);
-    granted = inspect(sd, buffer, 100, most);
-    bytes = part(granted, how);
+    gex_AM_SrcDesc_t sd = gex_AM_PrepareRequestLong(tm, peer, buffer, 100, most, late ? NULL : target, lc, 0, 2);
+    size_t granted = inspect(sd, buffer, 100, most);
+    size_t bytes = part(granted, how);
     if (bytes > SLOT - 16) bytes = SLOT - 16;
     pattern_fill(gex_AM_SrcDescAddr(sd), bytes, 7);
     gex_AM_CommitRequestLong2(sd, long_index, bytes, target, (gex_AM_Arg_t)bytes, offset);
@@ -147,13 +143,12 @@ static void on_poke_long(gex_Token_t token, gex_AM_Arg_t buffer_kind, gex_AM_Arg
 /* Replies are asked for one at a time and the ranks take turns, as the handlers share one reply
  * buffer and event. */
 static void replies_from(gex_Rank_t peer) {
-    int buffer_kind, how, late;
-    for (buffer_kind = 0; buffer_kind < 3; buffer_kind++) {
-        for (how = 0; how < 4; how++) {
+    for (int buffer_kind = 0; buffer_kind < 3; buffer_kind++) {
+        for (int how = 0; how < 4; how++) {
             int expected = ATOMIC_GET(&handled) + 1;
             OK(gex_AM_RequestShort2(tm, peer, poke_medium, 0, buffer_kind, how));
             GASNET_BLOCKUNTIL(ATOMIC_GET(&handled) == expected);
-            for (late = 0; late < 2; late++) {
+            for (int late = 0; late < 2; late++) {
                 expected++;
                 OK(gex_AM_RequestShort3(tm, peer, poke_long, 0, buffer_kind, how, late));
                 GASNET_BLOCKUNTIL(ATOMIC_GET(&handled) == expected);
@@ -163,9 +158,6 @@ static void replies_from(gex_Rank_t peer) {
 }
 
 int main(int argc, char **argv) {
-    gex_Rank_t r, hop;
-    int buffer_kind, how;
-    size_t limit;
     test_init("am_negotiated", &argc, &argv);
     register_handler(medium_index, (gex_AM_Fn_t)on_medium_request, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 1);
     register_handler(long_index, (gex_AM_Fn_t)on_long_request, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 2);
@@ -176,14 +168,14 @@ int main(int argc, char **argv) {
     register_handler(poke_long, (gex_AM_Fn_t)on_poke_long, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 3);
     test_attach((uintptr_t)np * SLOT);
     bases = (char **)malloc(np * sizeof *bases);
-    for (r = 0; r < np; r++) bases[r] = seg_of(r);
+    for (gex_Rank_t r = 0; r < np; r++) bases[r] = seg_of(r);
     barrier();
 
     PHASE("requests");
-    for (hop = 0; hop < np && hop < 4; hop++) {
+    for (gex_Rank_t hop = 0; hop < np && hop < 4; hop++) {
         gex_Rank_t peer = (me + hop) % np;
-        for (buffer_kind = 0; buffer_kind < 4; buffer_kind++) {
-            for (how = 0; how < 4; how++) {
+        for (int buffer_kind = 0; buffer_kind < 4; buffer_kind++) {
+            for (int how = 0; how < 4; how++) {
                 request_medium(peer, buffer_kind, how, BYTES);
                 request_long(peer, buffer_kind, how, BYTES, 0);
                 request_long(peer, buffer_kind, how, BYTES, 1);
@@ -193,14 +185,14 @@ int main(int argc, char **argv) {
     }
 
     PHASE("largest least payload");
-    limit = gex_AM_MaxRequestMedium(tm, (me + 1) % np, NULL, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 1);
+    size_t limit = gex_AM_MaxRequestMedium(tm, (me + 1) % np, NULL, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 1);
     whole_medium(limit, limit);
     PHASE("most payload above any limit");
     whole_medium(1, (size_t)1 << 30);
     barrier();
 
     PHASE("replies");
-    for (r = 0; r < np && r < 8; r++) {
+    for (gex_Rank_t r = 0; r < np && r < 8; r++) {
         if (me == r) {
             replies_from((me + 1) % np);
             replies_from(me);

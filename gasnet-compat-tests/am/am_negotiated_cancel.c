@@ -47,9 +47,8 @@ static void on_medium_reply(gex_Token_t token, void *buffer, size_t bytes) {
 static void on_short_reply(gex_Token_t token) { ATOMIC_ADD(&replied, 1); }
 
 static void cancel_requests(gex_Rank_t peer) {
-    int i;
     PHASE("cancelled requests");
-    for (i = 0; i < ITERATIONS; i++) {
+    for (int i = 0; i < ITERATIONS; i++) {
         const void *buffer = (i & 1) ? client_buffer : NULL;
         gex_Event_t event;
         gex_Event_t *lc = !buffer ? NULL : (i & 4) ? &event : (i & 8) ? GEX_EVENT_GROUP : GEX_EVENT_NOW;
@@ -80,13 +79,12 @@ static void cancel_requests(gex_Rank_t peer) {
  * flag. */
 static void commit_immediate(gex_Rank_t peer, int expected) {
     char *target = seg_of(peer); /* every Long writes the same bytes there */
-    int i;
     PHASE("immediate commits");
-    for (i = 0; i < 300; i++) {
+    for (int i = 0; i < 300; i++) {
         gex_AM_SrcDesc_t sd;
         gex_Flags_t flag = (i % 3) ? GEX_FLAG_IMMEDIATE : 0;
-        int attempt, is_long = i & 1;
-        for (attempt = 0;; attempt++) {
+        int is_long = i & 1;
+        for (int attempt = 0;; attempt++) {
             gex_Flags_t prepare_flag = attempt < 10 ? flag : 0;
             if (is_long) sd = gex_AM_PrepareRequestLong(tm, peer, NULL, BYTES, BYTES, NULL, NULL, prepare_flag, 0);
             else sd = gex_AM_PrepareRequestMedium(tm, peer, NULL, BYTES, BYTES, NULL, prepare_flag, 0);
@@ -95,7 +93,7 @@ static void commit_immediate(gex_Rank_t peer, int expected) {
             gasnet_AMPoll();
         }
         pattern_fill(gex_AM_SrcDescAddr(sd), BYTES, 3);
-        for (attempt = 0;; attempt++) {
+        for (int attempt = 0;; attempt++) {
             gex_Flags_t f = attempt < 10 ? GEX_FLAG_IMMEDIATE : 0;
             void *address = gex_AM_SrcDescAddr(sd);
             size_t size = gex_AM_SrcDescSize(sd);
@@ -118,8 +116,6 @@ static void commit_immediate(gex_Rank_t peer, int expected) {
 }
 
 int main(int argc, char **argv) {
-    int i;
-    gex_Rank_t peer;
     test_init("am_negotiated_cancel", &argc, &argv);
     register_handler(medium_index, (gex_AM_Fn_t)on_payload, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 0);
     register_handler(long_index, (gex_AM_Fn_t)on_payload, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 0);
@@ -128,12 +124,12 @@ int main(int argc, char **argv) {
     register_handler(short_reply, (gex_AM_Fn_t)on_short_reply, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT, 0);
     test_attach(4 * BYTES);
     barrier();
-    peer = (me + 1) % np;
+    gex_Rank_t peer = (me + 1) % np;
     cancel_requests(peer);
     cancel_requests(me);
     barrier();
     PHASE("cancelled replies");
-    for (i = 0; i < 1000; i++) {
+    for (int i = 0; i < 1000; i++) {
         OK(gex_AM_RequestShort1(tm, (i & 64) ? me : peer, poke_index, 0, i));
         GASNET_BLOCKUNTIL(ATOMIC_GET(&replied) == i + 1);
     }

@@ -105,10 +105,9 @@ static void send_long(uint64_t *state, gex_Rank_t peer, gex_AM_Arg_t serial, cha
         const void *client_buf = choice == 2 ? buffer : NULL;
         size_t least = bytes ? bytes : 1;
         size_t alloc_max = gex_AM_MaxRequestLong(tm, peer, NULL, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 3);
-        gex_AM_SrcDesc_t sd;
         if (!client_buf && least > alloc_max) least = bytes = alloc_max;
-        sd = gex_AM_PrepareRequestLong(tm, peer, client_buf, least, least, (serial & 1) ? target : NULL,
-                                       client_buf ? &event : NULL, 0, 3);
+        gex_AM_SrcDesc_t sd = gex_AM_PrepareRequestLong(tm, peer, client_buf, least, least,
+                                                        (serial & 1) ? target : NULL, client_buf ? &event : NULL, 0, 3);
         REQUIRE(sd != GEX_AM_SRCDESC_NO_OP);
         pattern_fill(gex_AM_SrcDescAddr(sd), bytes, seed_of(me, serial));
         gex_AM_CommitRequestLong3(sd, long_index, bytes, target, serial, (gex_AM_Arg_t)bytes, area);
@@ -118,9 +117,7 @@ static void send_long(uint64_t *state, gex_Rank_t peer, gex_AM_Arg_t serial, cha
 
 int main(int argc, char **argv) {
     const char *text = getenv("TEST_SEED");
-    uint64_t seed = text ? strtoull(text, NULL, 0) : 20251120, state;
-    int i, iterations;
-    gex_Rank_t r;
+    uint64_t seed = text ? strtoull(text, NULL, 0) : 20251120;
     char *buffer = (char *)malloc(MAX_BYTES);
     test_init("am_negotiated_mix", &argc, &argv);
     register_handler(medium_index, (gex_AM_Fn_t)on_medium, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 3);
@@ -130,7 +127,7 @@ int main(int argc, char **argv) {
     register_handler(echo_reply, (gex_AM_Fn_t)on_echo_reply, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_MEDIUM, 2);
     test_attach((uintptr_t)np * AREAS * MAX_BYTES);
     bases = (char **)malloc(np * sizeof *bases);
-    for (r = 0; r < np; r++) bases[r] = seg_of(r);
+    for (gex_Rank_t r = 0; r < np; r++) bases[r] = seg_of(r);
     medium_max = gex_AM_MaxRequestMedium(tm, GEX_RANK_INVALID, NULL, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 3);
     if (gex_AM_MaxReplyMedium(tm, GEX_RANK_INVALID, NULL, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 2) < medium_max)
         medium_max = gex_AM_MaxReplyMedium(tm, GEX_RANK_INVALID, NULL, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 2);
@@ -138,10 +135,10 @@ int main(int argc, char **argv) {
     if (medium_max > MAX_BYTES) medium_max = MAX_BYTES;
     long_max = gex_AM_LUBRequestLong() < MAX_BYTES ? gex_AM_LUBRequestLong() : (size_t)MAX_BYTES;
     barrier();
-    iterations = np > 16 ? 100 : ITERATIONS / (int)np + 200;
+    int iterations = np > 16 ? 100 : ITERATIONS / (int)np + 200;
     PHASE("mix");
-    state = seed * 77 + me + 1;
-    for (i = 0; i < iterations; i++) {
+    uint64_t state = seed * 77 + me + 1;
+    for (int i = 0; i < iterations; i++) {
         uint64_t what = next_random(&state);
         gex_Rank_t peer = (gex_Rank_t)((what >> 8) % np);
         switch (what % 4) {

@@ -37,9 +37,8 @@ static void on_long_back(gex_Token_t token, void *payload, size_t bytes, gex_AM_
     ATOMIC_ADD(&got, 1);
 }
 static void on_prepared(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t which, gex_AM_Arg_t seed) {
-    gex_AM_SrcDesc_t sd;
     CHECK(payload == base[which] + PLACE);
-    sd = gex_AM_PrepareReplyLong(token, NULL, bytes, bytes, offset(BACK), NULL, PEER, 2);
+    gex_AM_SrcDesc_t sd = gex_AM_PrepareReplyLong(token, NULL, bytes, bytes, offset(BACK), NULL, PEER, 2);
     memcpy(gex_AM_SrcDescAddr(sd), payload, bytes);
     gex_AM_CommitReplyLong2(sd, LONG_BACK, bytes, offset(BACK), which, seed);
 }
@@ -53,11 +52,10 @@ static void everything(gex_TM_t team, int which) {
     gex_Rank_t right = (me + 1) % np;
     static const size_t sizes[] = {1, 8, 777, 30000};
     char *mine = base[which];
-    size_t most = gex_AM_MaxRequestMedium(team, right, GEX_EVENT_NOW, SELF, 1), i;
-    for (i = 0; i < ARRAY_LENGTH(sizes); i++) {
+    size_t most = gex_AM_MaxRequestMedium(team, right, GEX_EVENT_NOW, SELF, 1);
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
         size_t bytes = sizes[i];
         gex_AM_Arg_t seed = (gex_AM_Arg_t)(bytes * 100 + me);
-        gex_AM_SrcDesc_t sd;
         pattern_fill(mine + FROM, bytes, (uint64_t)seed);
         OK(gex_AM_RequestMedium1(team, right, MEDIUM, offset(FROM), bytes < most ? bytes : most, GEX_EVENT_NOW, SELF,
                                  seed));
@@ -70,7 +68,8 @@ static void everything(gex_TM_t team, int which) {
                                PEER | GEX_FLAG_SELF_SEG_BOUND, which, seed));
         await();
         barrier(); /* the right is done with our PLACE of the last round */
-        sd = gex_AM_PrepareRequestLong(team, right, NULL, bytes, bytes, i % 2 ? offset(PLACE) : NULL, NULL, PEER, 2);
+        gex_AM_SrcDesc_t sd =
+            gex_AM_PrepareRequestLong(team, right, NULL, bytes, bytes, i % 2 ? offset(PLACE) : NULL, NULL, PEER, 2);
         memcpy(gex_AM_SrcDescAddr(sd), mine + FROM, bytes);
         gex_AM_CommitRequestLong2(sd, PREPARED, bytes, offset(PLACE), which, seed);
         await();
@@ -85,7 +84,6 @@ static void everything(gex_TM_t team, int which) {
 int main(int argc, char **argv) {
     gex_Segment_t more;
     gex_EP_t eps[2];
-    int i;
     test_init("am_offsets", &argc, &argv);
     test_attach(SIZE);
     OK(gex_EP_Create(&second, client, GEX_EP_CAPABILITY_ALL, 0));
@@ -96,7 +94,7 @@ int main(int argc, char **argv) {
     base[1] = gex_Segment_QueryAddr(more);
     eps[0] = ep;
     eps[1] = second;
-    for (i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++) {
         gex_AM_Entry_t entries[] = {
             {MEDIUM, (gex_AM_Fn_t)on_medium, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 1, NULL, "medium"},
             {LONG, (gex_AM_Fn_t)on_long, GEX_FLAG_AM_LONG | GEX_FLAG_AM_REQUEST, 2, NULL, "long"},

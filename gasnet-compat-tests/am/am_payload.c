@@ -68,11 +68,11 @@ static void on_long_reply(gex_Token_t token, void *buffer, size_t bytes, gex_AM_
 static void medium_sizes(gex_Rank_t peer, char *source, size_t limit) {
     size_t sizes[] = {0,  1,   2,   3,   4,   5,   7,    8,    9,    15,   16,    17,    31, 63, 64,
                       65, 127, 255, 511, 512, 513, 1000, 4095, 4096, 4097, 16383, 32768, 0,  0,  0};
-    size_t i, count = ARRAY_LENGTH(sizes);
+    size_t count = ARRAY_LENGTH(sizes);
     sizes[count - 3] = limit / 2 + 1;
     sizes[count - 2] = limit - 1;
     sizes[count - 1] = limit;
-    for (i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         size_t bytes = sizes[i];
         char *p = source + i % 16;
         int expected = ATOMIC_GET(&replies) + 4;
@@ -89,15 +89,15 @@ static void medium_sizes(gex_Rank_t peer, char *source, size_t limit) {
 
 static void long_sizes(gex_Rank_t peer, char *source, size_t limit, size_t reply_limit) {
     size_t sizes[] = {0, 1, 2, 3, 4, 7, 8, 9, 16, 64, 100, 511, 512, 4096, 5001, 65536, 65537, 131072, 0, 0};
-    size_t i, count = ARRAY_LENGTH(sizes);
+    size_t count = ARRAY_LENGTH(sizes);
     sizes[count - 2] = limit - 1;
     sizes[count - 1] = limit;
-    for (i = 0; i < count; i++) {
-        size_t bytes = sizes[i], offset = i % 9, reply_bytes;
+    for (size_t i = 0; i < count; i++) {
+        size_t bytes = sizes[i], offset = i % 9;
         char *p = source + i % 16;
         int expected = ATOMIC_GET(&replies) + 1;
         if (bytes > limit) continue;
-        reply_bytes = bytes < reply_limit ? bytes : reply_limit;
+        size_t reply_bytes = bytes < reply_limit ? bytes : reply_limit;
         pattern_fill(p, bytes, bytes);
         OK(gex_AM_RequestLong2(tm, peer, long_index[0], p, bytes, bases[peer] + me * 2 * long_slot + offset,
                                GEX_EVENT_NOW, 0, (gex_AM_Arg_t)offset, (gex_AM_Arg_t)reply_bytes));
@@ -108,13 +108,9 @@ static void long_sizes(gex_Rank_t peer, char *source, size_t limit, size_t reply
 }
 
 int main(int argc, char **argv) {
-    size_t medium_limit, request_limit, reply_limit, cap;
-    char *source;
-    gex_Rank_t r, hop;
-    int i;
     static const gex_Flags_t request = GEX_FLAG_AM_REQUEST;
     test_init("am_payload", &argc, &argv);
-    for (i = 0; i < 4; i++) medium_index[i] = (gex_AM_Index_t)(170 + i);
+    for (int i = 0; i < 4; i++) medium_index[i] = (gex_AM_Index_t)(170 + i);
     long_index[0] = 176;
     register_handler(medium_index[0], (gex_AM_Fn_t)on_medium_0, request | GEX_FLAG_AM_MEDIUM, 0);
     register_handler(medium_index[1], (gex_AM_Fn_t)on_medium_1, request | GEX_FLAG_AM_MEDIUM, 1);
@@ -126,22 +122,22 @@ int main(int argc, char **argv) {
 
     /* The limits common to all these messages. Longs are capped, since some networks allow
      * gigabytes. */
-    medium_limit = gex_AM_MaxRequestMedium(tm, GEX_RANK_INVALID, GEX_EVENT_NOW, 0, 3);
+    size_t medium_limit = gex_AM_MaxRequestMedium(tm, GEX_RANK_INVALID, GEX_EVENT_NOW, 0, 3);
     if (gex_AM_MaxReplyMedium(tm, GEX_RANK_INVALID, GEX_EVENT_NOW, 0, 2) < medium_limit)
         medium_limit = gex_AM_MaxReplyMedium(tm, GEX_RANK_INVALID, GEX_EVENT_NOW, 0, 2);
-    request_limit = gex_AM_MaxRequestLong(tm, GEX_RANK_INVALID, GEX_EVENT_NOW, 0, 2);
-    reply_limit = gex_AM_MaxReplyLong(tm, GEX_RANK_INVALID, GEX_EVENT_NOW, 0, 1);
-    cap = np <= 8 ? 1000000 : np <= 16 ? 100000 : 20000;
+    size_t request_limit = gex_AM_MaxRequestLong(tm, GEX_RANK_INVALID, GEX_EVENT_NOW, 0, 2);
+    size_t reply_limit = gex_AM_MaxReplyLong(tm, GEX_RANK_INVALID, GEX_EVENT_NOW, 0, 1);
+    size_t cap = np <= 8 ? 1000000 : np <= 16 ? 100000 : 20000;
     if (request_limit > cap) request_limit = cap;
     if (reply_limit > cap) reply_limit = cap;
     if (np > 8 && medium_limit > cap) medium_limit = cap;
     long_slot = (request_limit > reply_limit ? request_limit : reply_limit) + 64;
     test_attach((uintptr_t)np * 2 * long_slot);
     bases = (char **)malloc(np * sizeof *bases);
-    for (r = 0; r < np; r++) bases[r] = seg_of(r);
-    source = (char *)malloc((medium_limit > request_limit ? medium_limit : request_limit) + 64);
+    for (gex_Rank_t r = 0; r < np; r++) bases[r] = seg_of(r);
+    char *source = (char *)malloc((medium_limit > request_limit ? medium_limit : request_limit) + 64);
     barrier();
-    for (hop = 0; hop<np; hop += np> 8 ? np / 4 : 1) {
+    for (gex_Rank_t hop = 0; hop<np; hop += np> 8 ? np / 4 : 1) {
         PHASE("Medium");
         medium_sizes((me + hop) % np, source, medium_limit);
         PHASE("Long");

@@ -65,10 +65,7 @@ static int try_send(gex_Rank_t peer, int kind, gex_Flags_t flags, char *buffer, 
 
 int main(int argc, char **argv) {
     pthread_t thread[HOLDERS];
-    size_t limit, size;
-    char *buffer;
-    int i, kind, sent = 0;
-    gex_Rank_t peer;
+    int sent = 0;
     test_init("am_prepared_holds", &argc, &argv);
     register_handler(medium_index, (gex_AM_Fn_t)on_medium, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 1);
     register_handler(reply_index, (gex_AM_Fn_t)on_reply, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_MEDIUM, 1);
@@ -76,19 +73,20 @@ int main(int argc, char **argv) {
     register_handler(held_index, (gex_AM_Fn_t)on_held, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 1);
     test_attach((uintptr_t)np * LARGEST);
     barrier();
-    limit = gex_AM_LUBRequestMedium() < gex_AM_LUBReplyMedium() ? gex_AM_LUBRequestMedium() : gex_AM_LUBReplyMedium();
-    buffer = (char *)malloc(LARGEST);
+    size_t limit =
+        gex_AM_LUBRequestMedium() < gex_AM_LUBReplyMedium() ? gex_AM_LUBRequestMedium() : gex_AM_LUBReplyMedium();
+    char *buffer = (char *)malloc(LARGEST);
     REQUIRE(pthread_barrier_init(&all_prepared, NULL, HOLDERS + 1) == 0);
     REQUIRE(pthread_barrier_init(&all_answered, NULL, HOLDERS + 1) == 0);
     PHASE("preparing");
-    for (i = 0; i < HOLDERS; i++) REQUIRE(pthread_create(&thread[i], NULL, hold, (void *)(intptr_t)i) == 0);
+    for (int i = 0; i < HOLDERS; i++) REQUIRE(pthread_create(&thread[i], NULL, hold, (void *)(intptr_t)i) == 0);
     pthread_barrier_wait(&all_prepared);
     PHASE("sending");
-    for (kind = 0; kind < KINDS; kind++)
-        for (size = 0; size < ARRAY_LENGTH(sizes); size++)
-            for (i = 0; i < REPEATS; i++, sent++) {
+    for (int kind = 0; kind < KINDS; kind++)
+        for (size_t size = 0; size < ARRAY_LENGTH(sizes); size++)
+            for (int i = 0; i < REPEATS; i++, sent++) {
                 size_t bytes = sizes[size] < limit ? sizes[size] : limit;
-                peer = (me + (gex_Rank_t)i) % np;
+                gex_Rank_t peer = (me + (gex_Rank_t)i) % np;
                 while (!try_send(peer, kind, i % 2 ? GEX_FLAG_IMMEDIATE : 0, buffer, bytes, sent)) gasnet_AMPoll();
                 /* a Long's destination is used again only after the answer */
                 if (kind == LONG || i % 4 == 0) GASNET_BLOCKUNTIL(ATOMIC_GET(&replied) == sent + 1);
@@ -98,7 +96,7 @@ int main(int argc, char **argv) {
     barrier();
     PHASE("commits");
     pthread_barrier_wait(&all_answered);
-    for (i = 0; i < HOLDERS; i++) REQUIRE(pthread_join(thread[i], NULL) == 0);
+    for (int i = 0; i < HOLDERS; i++) REQUIRE(pthread_join(thread[i], NULL) == 0);
     GASNET_BLOCKUNTIL(ATOMIC_GET(&arrived) == HOLDERS);
     barrier();
     free(buffer);

@@ -19,18 +19,16 @@ static void on_medium(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_
 static void on_reply(gex_Token_t token) { ATOMIC_ADD(&replied, 1); }
 
 int main(int argc, char **argv) {
-    gex_Rank_t sleeper;
-    char *data;
     int sent = 0;
     test_init("am_prepared_pause", &argc, &argv);
     register_handler(medium_index, (gex_AM_Fn_t)on_medium, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 1);
     register_handler(reply_index, (gex_AM_Fn_t)on_reply, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT, 0);
     limit = gex_AM_MaxRequestMedium(tm, GEX_RANK_INVALID, NULL, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 1);
     if (gex_AM_LUBRequestMedium() < limit) limit = gex_AM_LUBRequestMedium();
-    data = (char *)malloc(limit);
+    char *data = (char *)malloc(limit);
     pattern_fill(data, limit, 5);
     barrier();
-    for (sleeper = 0; sleeper < np && sleeper < 3; sleeper++) {
+    for (gex_Rank_t sleeper = 0; sleeper < np && sleeper < 3; sleeper++) {
         PHASE("exchange");
         if (me == sleeper) {
             struct timespec pause;
@@ -44,8 +42,7 @@ int main(int argc, char **argv) {
             gex_AM_CommitRequestMedium1(sd, medium_index, limit, 6);
             sent++;
         } else {
-            int i;
-            for (i = 0; i < 1000; i++) {
+            for (int i = 0; i < 1000; i++) {
                 gex_Rank_t peer = (gex_Rank_t)((me + (unsigned)i) % np);
                 if (peer == sleeper) continue;
                 OK(gex_AM_RequestMedium1(tm, peer, medium_index, data, i % 16 ? 700 : limit, GEX_EVENT_NOW, 0, 5));

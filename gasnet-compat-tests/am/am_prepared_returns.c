@@ -43,33 +43,29 @@ static void await(void) {
 }
 
 int main(int argc, char **argv) {
-    gex_Rank_t peer;
     gex_RankInfo_t *neighbours;
     gex_Rank_t count;
-    char *remote;
     void *place = NULL;
     gex_AM_SrcDesc_t desc;
-    size_t size;
-    int round;
     test_init("am_prepared_returns", &argc, &argv);
     OK(gex_EP_RegisterHandlers(ep, table, ARRAY_LENGTH(table)));
     test_attach((uintptr_t)1 << 20);
     gex_System_QueryNbrhdInfo(&neighbours, &count, NULL);
     if (count > 1) test_skip("the ranks are neighbours");
     barrier();
-    peer = 1 - me;
-    remote = seg_of(peer);
+    gex_Rank_t peer = 1 - me;
+    char *remote = seg_of(peer);
     PHASE("cancelled");
-    for (round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < ROUNDS; round++) {
         desc = gex_AM_PrepareRequestMedium(tm, peer, NULL, 1, 700, NULL, 0, 1);
         check_place(&place, desc, round);
         OK(gex_AM_CancelRequestMedium(desc, 0));
     }
-    for (size = 0; size < ARRAY_LENGTH(sizes); size++) {
+    for (size_t size = 0; size < ARRAY_LENGTH(sizes); size++) {
         const size_t bytes = sizes[size];
         gex_AM_Arg_t seed = (gex_AM_Arg_t)bytes;
         PHASE("Mediums");
-        for (round = 0; round < ROUNDS && bytes <= gex_AM_MaxRequestMedium(tm, peer, NULL, 0, 1); round++) {
+        for (int round = 0; round < ROUNDS && bytes <= gex_AM_MaxRequestMedium(tm, peer, NULL, 0, 1); round++) {
             desc = gex_AM_PrepareRequestMedium(tm, peer, NULL, bytes, bytes, NULL, 0, 1);
             check_place(&place, desc, round);
             pattern_fill(gex_AM_SrcDescAddr(desc), bytes, (uint64_t)seed);
@@ -77,7 +73,7 @@ int main(int argc, char **argv) {
             await();
         }
         PHASE("Longs");
-        for (round = 0; round < ROUNDS; round++) {
+        for (int round = 0; round < ROUNDS; round++) {
             desc = gex_AM_PrepareRequestLong(tm, peer, NULL, bytes, bytes, remote, NULL, 0, 1);
             check_place(&place, desc, round);
             pattern_fill(gex_AM_SrcDescAddr(desc), bytes, (uint64_t)seed);
@@ -87,7 +83,7 @@ int main(int argc, char **argv) {
     }
     barrier();
     PHASE("cancelled replies");
-    for (round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < ROUNDS; round++) {
         gex_AM_RequestShort1(tm, peer, H_POKE, 0, round);
         await();
     }

@@ -29,9 +29,8 @@ static void *run(void *argument) {
     gex_AM_Arg_t seed = (gex_AM_Arg_t)(intptr_t)argument;
     size_t bytes = (size_t)(seed * 1601);
     size_t most = gex_AM_MaxRequestMedium(tm, peer, NULL, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 1);
-    gex_AM_SrcDesc_t desc;
     if (bytes > most) bytes = most;
-    desc = gex_AM_PrepareRequestMedium(tm, peer, NULL, bytes, bytes, NULL, 0, 1);
+    gex_AM_SrcDesc_t desc = gex_AM_PrepareRequestMedium(tm, peer, NULL, bytes, bytes, NULL, 0, 1);
     pattern_fill(gex_AM_SrcDescAddr(desc), bytes, (uint64_t)seed);
     pthread_barrier_wait(&all_prepared);
     gex_AM_CommitRequestMedium1(desc, H_MEDIUM, bytes, seed);
@@ -49,7 +48,6 @@ static void *run(void *argument) {
 
 int main(int argc, char **argv) {
     pthread_t thread[THREADS];
-    intptr_t i;
     test_init("am_prepared_threads", &argc, &argv);
     OK(gex_EP_RegisterHandlers(ep, table, ARRAY_LENGTH(table)));
     test_attach((uintptr_t)1 << 20);
@@ -58,9 +56,9 @@ int main(int argc, char **argv) {
     remote = seg_of(peer);
     REQUIRE(pthread_barrier_init(&all_prepared, NULL, THREADS) == 0);
     PHASE("threads");
-    for (i = 0; i < THREADS; i++) REQUIRE(pthread_create(&thread[i], NULL, run, (void *)i) == 0);
+    for (intptr_t i = 0; i < THREADS; i++) REQUIRE(pthread_create(&thread[i], NULL, run, (void *)i) == 0);
     PHASE("arrivals");
     GASNET_BLOCKUNTIL(ATOMIC_GET(&arrived) == THREADS + 1);
-    for (i = 0; i < THREADS; i++) REQUIRE(pthread_join(thread[i], NULL) == 0);
+    for (intptr_t i = 0; i < THREADS; i++) REQUIRE(pthread_join(thread[i], NULL) == 0);
     return test_finish();
 }

@@ -44,8 +44,6 @@ static void check_rest(const gex_AM_Entry_t *e) {
 int main(int argc, char **argv) {
     gex_AM_Entry_t table[8];
     gex_AM_Entry_t *large;
-    gex_Rank_t r;
-    int i, n;
     char name[16] = "first";
     int cdata = 0;
     static const int expected[8] = {254, 255, 252, 250, 200, 249, GEX_AM_INDEX_BASE, 248};
@@ -77,14 +75,14 @@ int main(int argc, char **argv) {
         memset(first, 0xA5, sizeof first); /* the table was copied */
     }
     OK(gex_EP_RegisterHandlers(ep, table, 8));
-    for (i = 0; i < 8; i++) {
+    for (int i = 0; i < 8; i++) {
         CHECKF(table[i].gex_index == expected[i], "entry %d got %d, not %d", i, table[i].gex_index, expected[i]);
         check_rest(&table[i]);
     }
     memset(table, 0xA5, sizeof table);
 
     PHASE("one at a time");
-    for (i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++) {
         gex_AM_Entry_t e = entry(0);
         OK(gex_EP_RegisterHandlers(ep, &e, 1));
         CHECKF(e.gex_index == 247 - i, "got %d", e.gex_index);
@@ -110,11 +108,11 @@ int main(int argc, char **argv) {
     gex_System_SetVerboseErrors(1);
 
     PHASE("all the rest");
-    n = 256 - GEX_AM_INDEX_BASE - 10 - 4;
+    int n = 256 - GEX_AM_INDEX_BASE - 10 - 4;
     large = (gex_AM_Entry_t *)malloc((size_t)n * sizeof *large);
-    for (i = 0; i < n; i++) large[i] = entry(0);
+    for (int i = 0; i < n; i++) large[i] = entry(0);
     OK(gex_EP_RegisterHandlers(ep, large, (size_t)n));
-    for (i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++) {
         int want = 243 - i;
         if (want <= 200) want--; /* 200 is fixed */
         CHECKF(large[i].gex_index == want, "entry %d got %d, not %d", i, large[i].gex_index, want);
@@ -123,10 +121,11 @@ int main(int argc, char **argv) {
     barrier();
 
     PHASE("every index works");
-    for (r = 0; r < np; r++)
-        for (i = GEX_AM_INDEX_BASE; i < 256; i++) OK(gex_AM_RequestShort1(tm, (me + r) % np, (gex_AM_Index_t)i, 0, i));
+    for (gex_Rank_t r = 0; r < np; r++)
+        for (int i = GEX_AM_INDEX_BASE; i < 256; i++)
+            OK(gex_AM_RequestShort1(tm, (me + r) % np, (gex_AM_Index_t)i, 0, i));
     GASNET_BLOCKUNTIL(ATOMIC_GET(&total) == (int)np * (256 - GEX_AM_INDEX_BASE));
     barrier();
-    for (i = GEX_AM_INDEX_BASE; i < 256; i++) CHECKF(hits[i] == (int)np, "index %d ran %d times", i, hits[i]);
+    for (int i = GEX_AM_INDEX_BASE; i < 256; i++) CHECKF(hits[i] == (int)np, "index %d ran %d times", i, hits[i]);
     return test_finish();
 }

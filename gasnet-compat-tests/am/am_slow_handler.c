@@ -24,19 +24,17 @@ static void *helper(void *unused) {
 
 int main(int argc, char **argv) {
     uint32_t one = 1;
-    volatile uint32_t *mine;
-    gex_Rank_t r;
     test_init("am_slow_handler", &argc, &argv);
     register_handler(short_index, (gex_AM_Fn_t)on_short, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 0);
     test_attach(4096);
-    mine = (volatile uint32_t *)seg_of(me);
+    volatile uint32_t *mine = (volatile uint32_t *)seg_of(me);
     barrier();
     if (me == 0) {
         pthread_t thread;
         REQUIRE(pthread_create(&thread, NULL, helper, NULL) == 0);
         PHASE("senders");
-        for (r = 1; r < np; r++) OK(gex_RMA_PutBlocking(tm, r, seg_of(r), &one, sizeof one, 0));
-        for (r = 1; r < np; r++)
+        for (gex_Rank_t r = 1; r < np; r++) OK(gex_RMA_PutBlocking(tm, r, seg_of(r), &one, sizeof one, 0));
+        for (gex_Rank_t r = 1; r < np; r++)
             while (__atomic_load_n(mine + r, __ATOMIC_ACQUIRE) == 0) usleep(1000);
         PHASE("handlers");
         while (ATOMIC_GET(&ended) < (int)np - 1) gasnet_AMPoll();

@@ -33,10 +33,10 @@ static void on_long(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t 
 }
 
 static void *work(void *argument) {
-    int t = (int)(intptr_t)argument, i, sent = 0;
+    int t = (int)(intptr_t)argument, sent = 0;
     char *buffer = (char *)malloc(BYTES);
     gex_AM_SrcDesc_t sd;
-    for (i = 0; i < MESSAGES; i++) {
+    for (int i = 0; i < MESSAGES; i++) {
         gex_Rank_t peer = (gex_Rank_t)((me + (unsigned)(i + t)) % np);
         size_t bytes = (size_t)(i * 131 % BYTES);
         gex_AM_Arg_t seed = t * 10000 + i;

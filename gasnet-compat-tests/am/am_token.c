@@ -48,8 +48,7 @@ static void check_token(gex_Token_t token, gex_Rank_t source, int entry, int is_
 }
 
 static void check_limits(gex_Token_t token, gex_Rank_t source) {
-    unsigned n;
-    for (n = 0; n <= gex_AM_MaxArgs(); n += 4) {
+    for (unsigned n = 0; n <= gex_AM_MaxArgs(); n += 4) {
         gex_Event_t event;
         CHECK(gex_Token_MaxReplyMedium(token, GEX_EVENT_NOW, 0, n) ==
               gex_AM_MaxReplyMedium(tm, source, GEX_EVENT_NOW, 0, n));
@@ -106,8 +105,7 @@ int main(int argc, char **argv) {
     static const unsigned arguments[7] = {1, 1, 1, 1, 1, 1, 2};
     gex_Flags_t flags[7];
     gex_AM_Fn_t functions[7];
-    gex_Rank_t r;
-    int i, round, expected = 0;
+    int expected = 0;
     test_init("am_token", &argc, &argv);
     functions[0] = (gex_AM_Fn_t)on_request_short;
     functions[1] = (gex_AM_Fn_t)on_request_medium;
@@ -124,7 +122,7 @@ int main(int argc, char **argv) {
     flags[5] = GEX_FLAG_AM_REQREP | GEX_FLAG_AM_LONG;
     flags[6] = GEX_FLAG_AM_REQREP | GEX_FLAG_AM_MEDLONG;
     memset(table, 0, sizeof table);
-    for (i = 0; i < 7; i++) {
+    for (int i = 0; i < 7; i++) {
         table[i].gex_index = (gex_AM_Index_t)(request_short + i);
         table[i].gex_fnptr = functions[i];
         table[i].gex_flags = flags[i];
@@ -135,8 +133,8 @@ int main(int argc, char **argv) {
     OK(gex_EP_RegisterHandlers(ep, table, 7));
     test_attach(65536);
     barrier();
-    for (round = 0; round < 10; round++) {
-        for (r = 0; r < np; r++) {
+    for (int round = 0; round < 10; round++) {
+        for (gex_Rank_t r = 0; r < np; r++) {
             gex_AM_RequestShort1(tm, r, request_short, 0, (gex_AM_Arg_t)me);
             gex_AM_RequestMedium1(tm, r, request_medium, (void *)"abcd", 4, GEX_EVENT_NOW, 0, (gex_AM_Arg_t)me);
             gex_AM_RequestLong1(tm, r, request_long, NULL, 0, seg_of(r), GEX_EVENT_NOW, 0, (gex_AM_Arg_t)me);

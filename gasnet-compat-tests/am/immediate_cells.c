@@ -191,9 +191,8 @@ static int transfer(const struct cell *c, char *source, char *to, char *into, ge
     static void *lists[SLOTS][PIECES + 1]; /* of VIS, until the transfer is complete */
     void **there = lists[accepted], **here = there + PIECES;
     uint64_t value;
-    int i;
     memcpy(&value, source, sizeof value);
-    for (i = 0; i < PIECES; i++) there[i] = to + piece * (size_t)i;
+    for (int i = 0; i < PIECES; i++) there[i] = to + piece * (size_t)i;
     here[0] = c->call == VIS_PUT ? source : into;
     *event = GEX_EVENT_INVALID;
     switch (c->call) {
@@ -244,7 +243,7 @@ static int is_blocking(const struct cell *c) { return c->call >= PUT; }
 /* The peer is outside GASNet. */
 static void flood(gex_AM_Arg_t index) {
     const struct cell *c = cells + index;
-    int limit = is_message(c) && !is_long(c) ? LIMIT - 2 : SLOTS - 2, ran = ATOMIC_GET(&pokes), full = 0, i;
+    int limit = is_message(c) && !is_long(c) ? LIMIT - 2 : SLOTS - 2, ran = ATOMIC_GET(&pokes), full = 0;
     gex_Event_t fill[SLOTS];
     size_t last = slot_of(SLOTS - 1), bytes = bytes_of(c);
     int count = 0;
@@ -259,7 +258,7 @@ static void flood(gex_AM_Arg_t index) {
         if (must_refuse) CHECK(full);
         /* Injected faults refuse where there is room, and the call that is accepted then waits. */
         if (getenv("GASNET_FAULTS")) full = 0;
-        for (i = 0; full && i < REFUSALS; i++) CHECKF(attempt(index), "%s was accepted", c->name);
+        for (int i = 0; full && i < REFUSALS; i++) CHECKF(attempt(index), "%s was accepted", c->name);
     } else {
         while (refused < REFUSALS && accepted < limit) attempt(index);
     }
@@ -271,26 +270,25 @@ static void flood(gex_AM_Arg_t index) {
 
 /* Once the peer polls, calls are accepted again. */
 static void recover(gex_AM_Arg_t index) {
-    int i, before = accepted;
+    int before = accepted;
     while (accepted < before + 2)
         if (attempt(index)) gasnet_AMPoll();
-    for (i = 0; i < accepted; i++) gex_Event_Wait(local[i]);
+    for (int i = 0; i < accepted; i++) gex_Event_Wait(local[i]);
     if (!is_message(cells + index)) gex_Event_WaitAll(events, (size_t)accepted, 0);
     gex_NBI_Wait(GEX_EC_ALL, 0);
     if (is_message(cells + index))
-        for (i = 0; i < accepted && i < SLOTS; i++) CHECK_PATTERN(sources + slot_of((unsigned)i), SLOT, (uint64_t)i);
+        for (int i = 0; i < accepted && i < SLOTS; i++)
+            CHECK_PATTERN(sources + slot_of((unsigned)i), SLOT, (uint64_t)i);
 }
 
 /* The slots of what was accepted have their bytes, the next one is as it was. */
 static void verify_slots(char *slots, int count, size_t bytes) {
-    int i;
-    for (i = 0; i < count && i < SLOTS; i++) CHECK_PATTERN(slots + slot_of((unsigned)i), bytes, (uint64_t)i);
+    for (int i = 0; i < count && i < SLOTS; i++) CHECK_PATTERN(slots + slot_of((unsigned)i), bytes, (uint64_t)i);
     for (; count < SLOTS && bytes-- > 0;) CHECK(slots[slot_of((unsigned)count) + bytes] == 0);
 }
 
 static void verify_messages(int count) {
-    int i;
-    for (i = 0; i < LIMIT; i++) CHECKF(seen[i] == (i < count), "message %d of %d came %d times", i, count, seen[i]);
+    for (int i = 0; i < LIMIT; i++) CHECKF(seen[i] == (i < count), "message %d of %d came %d times", i, count, seen[i]);
     memset(seen, 0, sizeof seen);
     ATOMIC_SET(&arrived, 0);
 }
@@ -302,13 +300,13 @@ static void run_cell(gex_AM_Arg_t index) {
     const struct cell *c = cells + index;
     char *slots = is_get(c) ? landing : mine;
     size_t used = is_long(c) || !is_message(c) ? bytes_of(c) : 0;
-    int i, tries;
+    int tries;
     PHASE(c->name);
     forget();
     if (me < 2)
-        for (i = 0; i < SLOTS; i++) memset(landing + slot_of((unsigned)i), 0, used);
+        for (int i = 0; i < SLOTS; i++) memset(landing + slot_of((unsigned)i), 0, used);
     if (me == 1)
-        for (i = 0; i < SLOTS; i++) {
+        for (int i = 0; i < SLOTS; i++) {
             if (is_get(c)) pattern_fill(mine + slot_of((unsigned)i), used, (uint64_t)i);
             else memset(mine + slot_of((unsigned)i), 0, used);
         }
@@ -346,10 +344,10 @@ static void on_ask(gex_Token_t token, gex_AM_Arg_t index, gex_AM_Arg_t seq) {
     const struct cell *c = cells + index;
     char *source = sources + slot_of((unsigned)seq), *to = theirs + slot_of((unsigned)seq);
     gex_Event_t *lc = is_large(c) && !c->now ? &local[seq] : GEX_EVENT_NOW;
-    int i, result = 1;
+    int result = 1;
     local[seq] = GEX_EVENT_INVALID;
     if (lc == GEX_EVENT_NOW) source = memcpy(scratch, source, SLOT);
-    for (i = 0; i < 3 && result; i++) {
+    for (int i = 0; i < 3 && result; i++) {
         result = reply(token, index, seq, source, to, lc, GEX_FLAG_IMMEDIATE);
         refused += result;
         if (result) CHECK(local[seq] == GEX_EVENT_INVALID);

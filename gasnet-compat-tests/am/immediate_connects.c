@@ -25,7 +25,6 @@ static void on_report(gex_Token_t token, gex_AM_Arg_t kind, gex_AM_Arg_t was_ref
 
 static int attempt(int kind, gex_Rank_t peer) {
     const gex_Flags_t f = GEX_FLAG_IMMEDIATE;
-    gex_AM_SrcDesc_t sd;
     switch (kind) {
         case SHORT: return gex_AM_RequestShort0(tm, peer, short_index, f);
         case MEDIUM: return gex_AM_RequestMedium0(tm, peer, medium_index, source, 64, GEX_EVENT_NOW, f);
@@ -34,7 +33,7 @@ static int attempt(int kind, gex_Rank_t peer) {
         case GET: return gex_RMA_GetBlocking(tm, landing, peer, seg_of(peer) + 128, 64, f);
         default: break;
     }
-    sd = gex_AM_PrepareRequestMedium(tm, peer, NULL, 64, 64, NULL, f, 0);
+    gex_AM_SrcDesc_t sd = gex_AM_PrepareRequestMedium(tm, peer, NULL, 64, 64, NULL, f, 0);
     if (sd == GEX_AM_SRCDESC_NO_OP) return 1;
     memcpy(gex_AM_SrcDescAddr(sd), source, 64);
     if (gex_AM_CommitRequestMedium0_v2(sd, medium_index, 64, f) == 0) return 0;
@@ -51,7 +50,7 @@ static int kind_of(gex_Rank_t rank, int distance) {
 }
 
 int main(int argc, char **argv) {
-    int i, kind, was_refused, expected = 0;
+    int kind, expected = 0;
     test_init("immediate_connects", &argc, &argv);
     if (np != 12) test_skip("needs 12 ranks");
     pattern_fill(source, sizeof source, 7);
@@ -62,12 +61,12 @@ int main(int argc, char **argv) {
     test_attach(4096);
     memcpy(seg_of(me) + 128, source, 64);
     barrier();
-    for (i = 0; i < DISTANCES; i++) {
+    for (int i = 0; i < DISTANCES; i++) {
         gex_Rank_t peer = (me + distances[i]) % np;
         expected += kind_of((me + np - distances[i]) % np, i) < PUT;
         kind = kind_of(me, i);
         PHASE("connecting");
-        was_refused = attempt(kind, peer);
+        int was_refused = attempt(kind, peer);
         if (was_refused)
             while (attempt(kind, peer)) gasnet_AMPoll();
         if (kind == GET) CHECK_PATTERN(landing, 64, 7);
@@ -75,7 +74,7 @@ int main(int argc, char **argv) {
     }
     GASNET_BLOCKUNTIL(ATOMIC_GET(&arrived) == expected);
     barrier();
-    for (i = 0; i < DISTANCES; i++)
+    for (int i = 0; i < DISTANCES; i++)
         if (kind_of((me + np - distances[i]) % np, i) == PUT) CHECK_PATTERN(seg_of(me) + 64, 64, 7);
     if (me == 0) {
         GASNET_BLOCKUNTIL(ATOMIC_GET(&reports) == DISTANCES * (int)np);

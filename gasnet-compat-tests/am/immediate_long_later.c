@@ -19,21 +19,21 @@ static void on_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t
 
 int main(int argc, char **argv) {
     gex_Event_t event;
-    int call, accepted = 0, result;
+    int accepted = 0;
     test_init("immediate_long_later", &argc, &argv);
     register_handler(long_index, (gex_AM_Fn_t)on_long, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 1);
     test_attach(BYTES);
     share_words();
     mine = seg_of(me);
     source = (char *)malloc(BYTES);
-    for (call = 0; call < CALLS; call++) {
+    for (int call = 0; call < CALLS; call++) {
         PHASE(call % 2 ? "with a group" : "with an event");
         pattern_fill(source, BYTES, (uint64_t)call);
         event = GEX_EVENT_INVALID;
         barrier();
         if (me == 0) {
-            result = gex_AM_RequestLong1(tm, 1, long_index, source, BYTES, seg_of(1),
-                                         call % 2 ? GEX_EVENT_GROUP : &event, GEX_FLAG_IMMEDIATE, call);
+            int result = gex_AM_RequestLong1(tm, 1, long_index, source, BYTES, seg_of(1),
+                                             call % 2 ? GEX_EVENT_GROUP : &event, GEX_FLAG_IMMEDIATE, call);
             accepted += !result;
             if (result) CHECK(event == GEX_EVENT_INVALID);
             shared[1] = (uint32_t)accepted;

@@ -19,7 +19,6 @@ static void on_payload(gex_Token_t token, void *buffer, size_t bytes) {
 
 /* 0 when it was sent. */
 static int send_one(gex_Rank_t peer, int kind, char *target) {
-    gex_AM_SrcDesc_t sd;
     switch (kind) {
         case 0: return gex_AM_RequestShort0(tm, peer, short_index, GEX_FLAG_IMMEDIATE);
         case 1: return gex_AM_RequestMedium0(tm, peer, payload_index, payload, 40, GEX_EVENT_NOW, GEX_FLAG_IMMEDIATE);
@@ -29,7 +28,7 @@ static int send_one(gex_Rank_t peer, int kind, char *target) {
             return gex_AM_RequestLong0(tm, peer, long_index, payload, 64, target, GEX_EVENT_NOW, GEX_FLAG_IMMEDIATE);
         default: break;
     }
-    sd = gex_AM_PrepareRequestMedium(tm, peer, NULL, LARGE, LARGE, NULL, GEX_FLAG_IMMEDIATE, 0);
+    gex_AM_SrcDesc_t sd = gex_AM_PrepareRequestMedium(tm, peer, NULL, LARGE, LARGE, NULL, GEX_FLAG_IMMEDIATE, 0);
     if (sd == GEX_AM_SRCDESC_NO_OP) return 1;
     pattern_fill(gex_AM_SrcDescAddr(sd), LARGE, 3);
     if (gex_AM_CommitRequestMedium0_v2(sd, payload_index, LARGE, GEX_FLAG_IMMEDIATE) == 0) return 0;
@@ -38,20 +37,17 @@ static int send_one(gex_Rank_t peer, int kind, char *target) {
 }
 
 int main(int argc, char **argv) {
-    gex_Rank_t peer;
-    int kind, sends;
-    volatile uint32_t *mine;
     test_init("immediate_returns", &argc, &argv);
     pattern_fill(payload, sizeof payload, 3);
     register_handler(short_index, (gex_AM_Fn_t)on_short, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 0);
     register_handler(payload_index, (gex_AM_Fn_t)on_payload, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 0);
     register_handler(long_index, (gex_AM_Fn_t)on_payload, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 0);
     test_attach(8192);
-    mine = (volatile uint32_t *)seg_of(me);
-    sends = me % 2 == 0;
-    peer = me ^ 1U;
+    volatile uint32_t *mine = (volatile uint32_t *)seg_of(me);
+    int sends = me % 2 == 0;
+    gex_Rank_t peer = me ^ 1U;
     barrier();
-    for (kind = 0; kind < KINDS; kind++) {
+    for (int kind = 0; kind < KINDS; kind++) {
         /* the two words: how many were sent, and that no more will be */
         uint32_t accepted = 0, refused = 0, words[2];
         if (sends) {

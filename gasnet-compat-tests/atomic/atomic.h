@@ -54,9 +54,9 @@ FOR_TYPES(DEFINE_BLOCKING)
 /* Whether `rank` shares memory with this process. */
 TEST_UNUSED static int is_neighbour(gex_Rank_t rank) {
     gex_RankInfo_t *info;
-    gex_Rank_t count, i;
+    gex_Rank_t count;
     gex_System_QueryNbrhdInfo(&info, &count, NULL);
-    for (i = 0; i < count; i++)
+    for (gex_Rank_t i = 0; i < count; i++)
         if (info[i].gex_jobrank == rank) return 1;
     return 0;
 }

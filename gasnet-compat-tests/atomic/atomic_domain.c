@@ -40,11 +40,11 @@ static void queries(void) {
 static void crowd(void) {
     static gex_AD_t ads[DOMAINS];
     const gex_Rank_t peer = (me + 1) % np;
-    int i, round;
+    int i;
     memset(seg_of(me), 0, 8 * DOMAINS);
     for (i = 0; i < DOMAINS; i++)
         gex_AD_Create(&ads[i], tm, i % 2 ? GEX_DT_I64 : GEX_DT_DBL, GEX_OP_ADD | GEX_OP_GET, favours[i % 4]);
-    for (round = 0; round < 3; round++) {
+    for (int round = 0; round < 3; round++) {
         barrier();
         for (i = 0; i < DOMAINS; i++) {
             char *place = seg_of(peer) + 8 * i;
@@ -75,13 +75,12 @@ static void crowd(void) {
 // offset.
 static void naming(gex_Flags_t favour) {
     gex_AD_t ad;
-    gex_Rank_t peer;
     uint32_t mine[2] = {7, 7};
     uint32_t *own = (uint32_t *)(void *)seg_of(me);
     gex_AD_Create(&ad, tm, GEX_DT_U32, OPS_INTEGER, favour);
     own[0] = 0;
     barrier();
-    for (peer = 0; peer < np; peer++) {
+    for (gex_Rank_t peer = 0; peer < np; peer++) {
         gex_Flags_t near = peer == me ? GEX_FLAG_AD_MY_RANK : is_neighbour(peer) ? GEX_FLAG_AD_MY_NBRHD : 0;
         gex_Rank_t job = gex_TM_TranslateRankToJobrank(tm, peer);
         blocking_U32(ad, NULL, peer, seg_of(peer), GEX_OP_ADD, 1, 0, near, 0);

@@ -20,9 +20,8 @@ int main(int argc, char **argv) {
     gex_EP_Location_t members[64];
     gex_TM_t team;
     gex_AD_t ad;
-    gex_Rank_t r, hop;
+    gex_Rank_t r;
     uint64_t old = 0, wide[2] = {7, 7};
-    int i, round;
     test_init("atomic_endpoint", &argc, &argv);
     REQUIRE(np <= ARRAY_LENGTH(members));
     test_attach(4096);
@@ -36,19 +35,18 @@ int main(int argc, char **argv) {
         members[r].gex_ep_index = gex_EP_QueryIndex(own);
     }
     gex_TM_Create(&team, 1, tm, members, np, NULL, 0, GEX_FLAG_TM_NO_SCRATCH | GEX_FLAG_RANK_IS_JOBRANK);
-    for (round = 0; round < 3; round++) {
+    for (int round = 0; round < 3; round++) {
         static const gex_Flags_t favours[] = {0, GEX_FLAG_AD_FAVOR_REMOTE, GEX_FLAG_AD_FAVOR_MY_NBRHD};
         PHASE("everybody on everybody");
         memset(memory, 0, sizeof memory);
         gex_AD_Create(&ad, team, GEX_DT_U64, OPS_INTEGER, favours[round]);
         barrier();
-        for (hop = 0; hop < np; hop++) {
+        for (gex_Rank_t hop = 0; hop < np; hop++) {
             void *base = NULL;
-            char *place;
             r = (me + hop) % np;
             gex_Event_Wait(gex_EP_QueryBoundSegmentNB(team, r, &base, NULL, NULL, 0));
-            place = (char *)base - SHIFT + 64;
-            for (i = 0; i < EACH; i++) {
+            char *place = (char *)base - SHIFT + 64;
+            for (int i = 0; i < EACH; i++) {
                 OK(gex_AD_OpNBI_U64(ad, NULL, r, place, GEX_OP_ADD, 2, 0, 0));
                 blocking_U64(ad, &old, r, (void *)(uintptr_t)(64 - SHIFT), GEX_OP_FINC, 0, 0, GEX_FLAG_PEER_SEG_OFFSET,
                              i % 2);

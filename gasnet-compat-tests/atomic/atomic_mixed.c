@@ -37,10 +37,9 @@ static void reset(void) {
 static void hammer(gex_Rank_t home) {
     uint64_t ticket[WINDOW], swapped[WINDOW], before;
     uint64_t chain = 0;
-    int round, i;
-    for (round = 0; round < EACH / WINDOW; round++) {
+    for (int round = 0; round < EACH / WINDOW; round++) {
         gex_Event_t event[WINDOW];
-        for (i = 0; i < WINDOW; i++) {
+        for (int i = 0; i < WINDOW; i++) {
             const uint64_t unique = 1 + (uint64_t)me * EACH + (uint64_t)(round * WINDOW + i);
             event[i] = gex_AD_OpNB_U64(u64, &ticket[i], home, at(home, TICKET), GEX_OP_FINC, 7, 7, 0);
             OK(gex_AD_OpNBI_U64(u64, NULL, home, at(home, SUM), GEX_OP_ADD, unique, 7, 0));
@@ -58,7 +57,7 @@ static void hammer(gex_Rank_t home) {
         }
         gex_Event_WaitAll(event, WINDOW, 0);
         gex_NBI_Wait(GEX_EC_ALL, 0);
-        for (i = 0; i < WINDOW; i++) {
+        for (int i = 0; i < WINDOW; i++) {
             CHECKF(ticket[i] < (uint64_t)EACH * np, "ticket %llu", (unsigned long long)ticket[i]);
             blocking_U64(u64_tickets, &before, home, (char *)tickets_of(home) + ticket[i] / 8 * 8, GEX_OP_FOR,
                          (uint64_t)1 << (ticket[i] % 8 * 8), 0, 0, i % 2);
@@ -124,7 +123,6 @@ FOR_TYPES(CAS_COUNTER)
 #define RUN(NAME, type, wide, ops) count_##NAME(np - 1);
 
 int main(int argc, char **argv) {
-    gex_Rank_t hop;
     test_init("atomic_mixed", &argc, &argv);
     test_attach(64 * PLACES + (uintptr_t)EACH * np + 64);
     gex_AD_Create(&u64, tm, GEX_DT_U64, OPS_INTEGER, 0);
@@ -140,7 +138,7 @@ int main(int argc, char **argv) {
     barrier();
     PHASE("all on all");
     reset();
-    for (hop = 0; hop < np; hop++) hammer((me + hop) % np);
+    for (gex_Rank_t hop = 0; hop < np; hop++) hammer((me + hop) % np);
     barrier();
     check();
     barrier();

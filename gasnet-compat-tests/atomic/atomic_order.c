@@ -33,17 +33,16 @@ static void wait_for(gex_Rank_t rank, uint64_t wanted, int nbi) {
 static void hand_on(void) {
     const gex_Rank_t right = (me + 1) % np;
     uint64_t words[WORDS], back[WORDS];
-    int round, i;
-    for (round = 1; round <= ROUNDS; round++) {
+    for (int round = 1; round <= ROUNDS; round++) {
         const uint64_t stamp = (uint64_t)round;
-        for (i = 0; i < WORDS; i++) words[i] = stamp * 1000 + (uint64_t)i;
+        for (int i = 0; i < WORDS; i++) words[i] = stamp * 1000 + (uint64_t)i;
         if (me == 0) {
             OK(gex_RMA_PutBlocking(tm, right, words_of(right), words, sizeof words, 0));
             blocking_U64(ad, NULL, right, flag_of(right), round % 2 ? GEX_OP_SET : GEX_OP_MAX, stamp, 0,
                          GEX_FLAG_AD_REL, round % 3 == 0);
         }
         wait_for(me, stamp, round % 2);
-        for (i = 0; i < WORDS; i++)
+        for (int i = 0; i < WORDS; i++)
             CHECKF(mine[i] == words[i], "round %d word %d is %llu", round, i, (unsigned long long)mine[i]);
         OK(gex_RMA_GetBlocking(tm, back, me, words_of(me), sizeof back, 0));
         CHECK(memcmp(back, words, sizeof words) == 0);
@@ -58,18 +57,17 @@ static void hand_on(void) {
 // A lock by FCAS and SET around words that puts and gets change: nobody sees half of a change.
 static void exclude(void) {
     uint64_t words[WORDS], old;
-    int round, i;
-    for (round = 0; round < LOCKED; round++) {
+    for (int round = 0; round < LOCKED; round++) {
         for (;;) {
             blocking_U64(ad, &old, 0, lock_of(0), GEX_OP_FCAS, 0, me + 1, GEX_FLAG_AD_ACQ, round % 2);
             if (old == 0) break;
             gasnet_AMPoll();
         }
         OK(gex_RMA_GetBlocking(tm, words, 0, words_of(0), sizeof words, 0));
-        for (i = 0; i < WORDS; i++)
+        for (int i = 0; i < WORDS; i++)
             CHECKF(words[i] == words[0], "word %d is %llu, word 0 %llu", i, (unsigned long long)words[i],
                    (unsigned long long)words[0]);
-        for (i = 0; i < WORDS; i++) words[i]++;
+        for (int i = 0; i < WORDS; i++) words[i]++;
         OK(gex_RMA_PutBlocking(tm, 0, words_of(0), words, sizeof words, 0));
         if (round % 2) blocking_U64(ad, NULL, 0, lock_of(0), GEX_OP_SET, 0, 0, GEX_FLAG_AD_REL, 0);
         else {
@@ -79,7 +77,7 @@ static void exclude(void) {
     }
     barrier();
     OK(gex_RMA_GetBlocking(tm, words, 0, words_of(0), sizeof words, 0));
-    for (i = 0; i < WORDS; i++) CHECK(words[i] == (uint64_t)LOCKED * np);
+    for (int i = 0; i < WORDS; i++) CHECK(words[i] == (uint64_t)LOCKED * np);
 }
 
 int main(int argc, char **argv) {

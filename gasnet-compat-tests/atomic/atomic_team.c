@@ -15,21 +15,19 @@ enum { EACH = 40 };
 
 static void over(gex_TM_t team, const char *what) {
     const gex_Rank_t size = gex_TM_QuerySize(team), mine = gex_TM_QueryRank(team);
-    gex_Rank_t hop, r;
     gex_AD_t ad;
     uint64_t value = 0, visits = 0;
-    int i;
     PHASE(what);
     memset(seg_of(me), 0, 64 + 8 * np);
     barrier();
     gex_AD_Create(&ad, team, GEX_DT_U64, OPS_INTEGER, 0);
     CHECK(gex_AD_QueryTM(ad) == team);
     gex_Event_Wait(gex_Coll_BarrierNB(team, 0));
-    for (hop = 0; hop < size; hop++) {
+    for (gex_Rank_t hop = 0; hop < size; hop++) {
         const gex_Rank_t peer = (mine + hop) % size, job = gex_TM_TranslateRankToJobrank(team, peer);
         gex_Flags_t near = job == me ? GEX_FLAG_AD_MY_RANK : is_neighbour(job) ? GEX_FLAG_AD_MY_NBRHD : 0;
         char *base = seg_of(job);
-        for (i = 0; i < EACH; i++)
+        for (int i = 0; i < EACH; i++)
             OK(gex_AD_OpNBI_U64(ad, NULL, peer, base, GEX_OP_ADD, mine + 1, 0, i % 2 ? near : 0));
         blocking_U64(ad, &value, job, base + 64 + 8 * mine, GEX_OP_SWAP, mine + 1, 0, GEX_FLAG_RANK_IS_JOBRANK, 1);
         CHECK(value == 0);
@@ -40,9 +38,9 @@ static void over(gex_TM_t team, const char *what) {
     gex_NBI_Wait(GEX_EC_ALL, 0);
     gex_Event_Wait(gex_Coll_BarrierNB(team, 0));
     blocking_U64(ad, &value, mine, seg_of(me), GEX_OP_GET, 0, 0, 0, 0);
-    for (r = 0; r < size; r++) visits += r + 1;
+    for (gex_Rank_t r = 0; r < size; r++) visits += r + 1;
     CHECKF(value == EACH * visits, "%llu", (unsigned long long)value);
-    for (r = 0; r < size; r++) {
+    for (gex_Rank_t r = 0; r < size; r++) {
         blocking_U64(ad, &value, mine, seg_of(me) + 64 + 8 * r, GEX_OP_GET, 0, 0, 0, 0);
         CHECK(value == r + 1 + mine);
     }

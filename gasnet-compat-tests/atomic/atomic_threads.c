@@ -21,16 +21,15 @@ static char *at(gex_Rank_t rank, int place) { return seg_of(rank) + 64 * place; 
 static void *hammer(void *argument) {
     const int t = (int)(intptr_t)argument;
     uint64_t tickets[WINDOW], last = 0, old, lock;
-    int i, round;
-    for (round = 0; round < EACH / WINDOW; round++) {
+    for (int round = 0; round < EACH / WINDOW; round++) {
         const gex_Rank_t home = (gex_Rank_t)(round % (int)np);
-        for (i = 0; i < WINDOW; i++) {
+        for (int i = 0; i < WINDOW; i++) {
             OK(gex_AD_OpNBI_U64(u64, &tickets[i], home, at(home, 0), GEX_OP_FADD, 1, 0, 0));
             OK(gex_AD_OpNBI_DBL(dbl, NULL, home, at(home, 1), GEX_OP_ADD, t + 1, 0, 0));
             OK(gex_AD_OpNBI_U64(u64, NULL, home, at(home, 2), GEX_OP_XOR, (uint64_t)1 << (i + t), 0, 0));
         }
         gex_NBI_Wait(GEX_EC_RMW, 0);
-        for (i = 0; i < WINDOW; i++) CHECK(tickets[i] < (uint64_t)EACH * THREADS * np);
+        for (int i = 0; i < WINDOW; i++) CHECK(tickets[i] < (uint64_t)EACH * THREADS * np);
         // A lock among all threads of all ranks, around a counter that is no atomic.
         for (lock = 1; lock != 0;) {
             blocking_U64(u64, &lock, 0, at(0, 3), GEX_OP_FCAS, 0, 1, GEX_FLAG_AD_ACQ, 0);
@@ -48,8 +47,7 @@ static void *hammer(void *argument) {
 static void *begin(void *argument) {
     const int t = (int)(intptr_t)argument;
     const gex_Rank_t peer = (me + 1) % np;
-    int i;
-    for (i = 0; i < WINDOW; i++)
+    for (int i = 0; i < WINDOW; i++)
         handed[t][i] = gex_AD_OpNB_U64(u64, &fetched[t][i], peer, at(peer, 5), GEX_OP_FINC, 0, 0, 0);
     return NULL;
 }
@@ -68,9 +66,8 @@ static void *short_life(void *argument) {
 
 static void run(void *(*f)(void *)) {
     pthread_t thread[THREADS];
-    int t;
-    for (t = 0; t < THREADS; t++) REQUIRE(pthread_create(&thread[t], NULL, f, (void *)(intptr_t)t) == 0);
-    for (t = 0; t < THREADS; t++) REQUIRE(pthread_join(thread[t], NULL) == 0);
+    for (int t = 0; t < THREADS; t++) REQUIRE(pthread_create(&thread[t], NULL, f, (void *)(intptr_t)t) == 0);
+    for (int t = 0; t < THREADS; t++) REQUIRE(pthread_join(thread[t], NULL) == 0);
 }
 
 static uint64_t value(gex_Rank_t rank, int place) {
@@ -82,19 +79,17 @@ static uint64_t value(gex_Rank_t rank, int place) {
 static void check(void) {
     uint64_t all = 0, real_sum = 0, expected = 0;
     double real;
-    gex_Rank_t r;
-    int i, t, round;
-    for (r = 0; r < np; r++) {
+    for (gex_Rank_t r = 0; r < np; r++) {
         all += value(r, 0);
         blocking_DBL(dbl, &real, r, at(r, 1), GEX_OP_GET, 0, 0, 0, 0);
         real_sum += (uint64_t)real;
     }
     CHECK(all == (uint64_t)EACH * THREADS * np);
     CHECK(real_sum == (uint64_t)EACH * np * THREADS * (THREADS + 1) / 2);
-    for (round = 0; round < EACH / WINDOW; round++)
+    for (int round = 0; round < EACH / WINDOW; round++)
         if (round % (int)np == (int)me)
-            for (t = 0; t < THREADS; t++)
-                for (i = 0; i < WINDOW; i++) expected ^= (uint64_t)1 << (i + t);
+            for (int t = 0; t < THREADS; t++)
+                for (int i = 0; i < WINDOW; i++) expected ^= (uint64_t)1 << (i + t);
     CHECK(value(me, 2) == (np % 2 ? expected : 0));
     OK(gex_RMA_GetBlocking(tm, &all, 0, at(0, 4), sizeof all, 0));
     CHECKF(all == (uint64_t)EACH / WINDOW * THREADS * np, "%llu", (unsigned long long)all);

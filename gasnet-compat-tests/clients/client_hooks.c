@@ -21,7 +21,6 @@ static void hook(void *base, uintptr_t bytes) {
 int main(int argc, char **argv) {
     void *volatile address = (void *)(uintptr_t)&_gasneti_threadkey_init;
     char name[256];
-    int i;
     CHECK(gasnet_client_attach_hook == NULL);
     test_init("client_hooks", &argc, &argv);
     CHECK(gasnet_client_attach_hook == NULL);
@@ -33,7 +32,7 @@ int main(int argc, char **argv) {
     CHECK(hook_base == gex_Segment_QueryAddr(segment) && hook_bytes == gex_Segment_QuerySize(segment));
 
     PHASE("gex_Coll_BarrierBlocking");
-    for (i = 1; i <= 50; i++) {
+    for (int i = 1; i <= 50; i++) {
         gex_Rank_t peer = (me + 1) % np;
         OK(gex_RMA_PutBlockingVal(tm, peer, seg_of(peer), (gex_RMA_Value_t)i, 4, 0));
         gex_Coll_BarrierBlocking(tm, 0);

@@ -62,10 +62,8 @@ static void on_reply(gex_Token_t token, gex_AM_Arg_t x) {
 static void transfers(gex_Rank_t peer) {
     char *far_away = seg_of(peer) + (size_t)me * BYTES;
     char out[BYTES], in[BYTES];
-    int kind;
-    for (kind = 0; kind < 3; kind++) {
+    for (int kind = 0; kind < 3; kind++) {
         gex_RMA_Value_t value = (gex_RMA_Value_t)(0x1234567 + kind);
-        gex_Event_t event;
         pattern_fill(out, BYTES, (uint64_t)kind);
         memset(in, 0, BYTES);
         if (kind == 0) CHECK(put_blocking(tm, peer, far_away, out, BYTES, 0) == 0);
@@ -75,7 +73,7 @@ static void transfers(gex_Rank_t peer) {
         if (kind == 0) CHECK(get_blocking(tm, in, peer, far_away, BYTES, 0) == 0);
         if (kind == 1) CHECK(get_nbi(tm, in, peer, far_away, BYTES, 0) == 0);
         if (kind == 2) {
-            event = get_nb(tm, in, peer, far_away, BYTES, 0);
+            gex_Event_t event = get_nb(tm, in, peer, far_away, BYTES, 0);
             while (event_test(event) != GASNET_OK) poll_once();
         }
         nbi_wait(GEX_EC_ALL, 0);
@@ -89,8 +87,6 @@ static void transfers(gex_Rank_t peer) {
 }
 
 int main(int argc, char **argv) {
-    gex_Rank_t peer, r;
-    gex_AM_SrcDesc_t sd;
     test_name = "exported_symbols";
     if (client_init(&client, &ep, &tm, "SYMBOLS", &argc, &argv, 0) != GASNET_OK) return 1;
     test_start_watchdog();
@@ -100,11 +96,11 @@ int main(int argc, char **argv) {
     register_handler(REPLY, (gex_AM_Fn_t)on_reply, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT, 1);
     test_attach((uintptr_t)np * BYTES);
     barrier_blocking(tm, 0);
-    for (r = 0; r<np; r += np> 8 ? np / 4 : 1) transfers((me + r) % np);
+    for (gex_Rank_t r = 0; r<np; r += np> 8 ? np / 4 : 1) transfers((me + r) % np);
     PHASE("messages");
-    peer = (me + 1) % np;
+    gex_Rank_t peer = (me + 1) % np;
     OK(request_short(tm, peer, REQUEST, 0, 41));
-    sd = gex_AM_PrepareRequestMedium(tm, peer, NULL, 8, 64, NULL, 0, 0);
+    gex_AM_SrcDesc_t sd = gex_AM_PrepareRequestMedium(tm, peer, NULL, 8, 64, NULL, 0, 0);
     OK(cancel_medium(sd, 0));
     sd = gex_AM_PrepareRequestLong(tm, peer, NULL, 8, 64, seg_of(peer), NULL, 0, 0);
     OK(cancel_long(sd, 0));

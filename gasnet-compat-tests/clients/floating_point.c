@@ -49,8 +49,7 @@ static void transfers(gex_Rank_t peer) {
     static const size_t sizes[] = {8, 4096, BYTES}, count[2] = {5, 7};
     static const ptrdiff_t steps[2] = {16, 160};
     char *remote = seg_of(peer);
-    size_t i;
-    for (i = 0; i < ARRAY_LENGTH(sizes); i++) {
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
         OK(gex_RMA_PutBlocking(tm, peer, remote, out, sizes[i], 0));
         OK(gex_RMA_GetBlocking(tm, in, peer, remote, sizes[i], 0));
     }
@@ -76,12 +75,10 @@ static void atomics(gex_Rank_t peer) {
 
 static void collectives(void) {
     double mine[3], sums[3];
-    gex_Rank_t r;
-    size_t i;
-    for (i = 0; i < 3; i++) mine[i] = 0.5 + (double)i;
+    for (size_t i = 0; i < 3; i++) mine[i] = 0.5 + (double)i;
     gex_Event_Wait(gex_Coll_ReduceToAllNB(tm, sums, mine, GEX_DT_DBL, sizeof *mine, 3, GEX_OP_ADD, NULL, NULL, 0));
-    for (i = 0; i < 3; i++) CHECK(sums[i] == (0.5 + (double)i) * (double)np);
-    for (r = 0; r < np; r++) gex_Event_Wait(gex_Coll_BroadcastNB(tm, r, in, out, BYTES, 0));
+    for (size_t i = 0; i < 3; i++) CHECK(sums[i] == (0.5 + (double)i) * (double)np);
+    for (gex_Rank_t r = 0; r < np; r++) gex_Event_Wait(gex_Coll_BroadcastNB(tm, r, in, out, BYTES, 0));
     barrier();
     UNTOUCHED("collectives");
 }
@@ -99,13 +96,12 @@ static void tools(void) {
 }
 
 int main(int argc, char **argv) {
-    gex_Rank_t peer;
     (void)TRAPS_ON();
     gasnett_ticks_to_ns(1); /* calibrates the counter, outside of the start */
     UNTOUCHED("calibration");
     test_init("floating_point", &argc, &argv);
     UNTOUCHED("gex_Client_Init");
-    peer = (me + 1) % np;
+    gex_Rank_t peer = (me + 1) % np;
     register_handler(200, (gex_AM_Fn_t)on_reply, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT, 0);
     register_handler(201, (gex_AM_Fn_t)on_payload, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 0);
     register_handler(202, (gex_AM_Fn_t)on_payload, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 0);

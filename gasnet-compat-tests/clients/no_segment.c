@@ -34,8 +34,6 @@ static void on_reply(gex_Token_t token, gex_AM_Arg_t source) {
 int main(void) {
     unsigned char out[BYTES];
     gex_Event_t barriers[16];
-    gex_AM_SrcDesc_t sd;
-    unsigned round, i;
     test_init("no_segment", NULL, NULL);
     gex_EP_SetCData(ep, &mine); /* realm-ex: before anybody can send */
     register_handler(REQUEST, (gex_AM_Fn_t)on_request, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 2);
@@ -44,7 +42,7 @@ int main(void) {
     CHECK(gex_EP_QuerySegment(ep) == GEX_SEGMENT_INVALID);
     CHECK(gex_AM_MaxRequestMedium(tm, GEX_RANK_INVALID, GEX_EVENT_NOW, 0, 2) >= BYTES); /* lcw, upcxx */
     PHASE("messages");
-    for (round = 0; round < ROUNDS; round++) {
+    for (unsigned round = 0; round < ROUNDS; round++) {
         gex_Rank_t peer = (me + round) % np;
         pattern_fill(out, BYTES, me * ROUNDS + round);
         if (round % 2) {
@@ -53,7 +51,8 @@ int main(void) {
             continue;
         }
         /* upcxx, realm-ex: a buffer of the library, filled in part */
-        sd = gex_AM_PrepareRequestMedium(tm, peer, NULL, BYTES, 2 * BYTES, NULL, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 2);
+        gex_AM_SrcDesc_t sd =
+            gex_AM_PrepareRequestMedium(tm, peer, NULL, BYTES, 2 * BYTES, NULL, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 2);
         REQUIRE(sd != GEX_AM_SRCDESC_NO_OP);
         CHECK(gex_AM_SrcDescSize(sd) >= BYTES);
         memcpy(gex_AM_SrcDescAddr(sd), out, BYTES);
@@ -62,7 +61,7 @@ int main(void) {
     GASNET_BLOCKUNTIL(ATOMIC_GET(&mine.replies) == ROUNDS);
     PHASE("collectives");
     gex_Event_WaitAll(NULL, 0, 0); /* realm-ex: what it does with no collective at all */
-    for (i = 0; i < 16; i++) barriers[i] = gex_Coll_BarrierNB(tm, 0);
+    for (unsigned i = 0; i < 16; i++) barriers[i] = gex_Coll_BarrierNB(tm, 0);
     gex_Event_WaitAll(barriers, 16, 0);
     CHECK(ATOMIC_GET(&mine.requests) > 0);
     return test_finish();

@@ -171,9 +171,8 @@ static void pass_on(const unsigned char *data, size_t bytes, struct flow *flow, 
  * search for routers, are dropped. */
 static void take_in(const unsigned char *data, size_t bytes, int from, uint64_t now) {
     unsigned to = is_packet(data, bytes) ? target_of(data) : 0;
-    struct flow *flow;
     if (to < 1 || to > (unsigned)hosts) return;
-    flow = &flows[from * hosts + (int)to - 1];
+    struct flow *flow = &flows[from * hosts + (int)to - 1];
     count[CAME]++;
     if (is_lost(flow)) {
         count[LOST]++;
@@ -190,9 +189,8 @@ static void take_in(const unsigned char *data, size_t bytes, int from, uint64_t 
 static int64_t deliver(void) {
     while (waiting > 0) {
         uint64_t now = now_ns();
-        struct packet *packet;
         if (heap[0]->due > now) return (int64_t)(heap[0]->due - now);
-        packet = take_first();
+        struct packet *packet = take_first();
         if (packet->order < packet->flow->last_went) count[OVERTAKEN]++;
         else packet->flow->last_went = packet->order;
         /* A host whose device is down refuses it. */
@@ -207,10 +205,10 @@ static int64_t deliver(void) {
 /* A device in a namespace; it is there as long as this descriptor. */
 static int make_device(const char *name, const char *namespace_file) {
     struct ifreq request;
-    int space = open(namespace_file, O_RDONLY | O_CLOEXEC), device;
+    int space = open(namespace_file, O_RDONLY | O_CLOEXEC);
     if (space < 0 || setns(space, CLONE_NEWNET) != 0) die(namespace_file);
     close(space);
-    device = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    int device = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (device < 0) die("/dev/net/tun");
     memset(&request, 0, sizeof request);
     strncpy(request.ifr_name, name, sizeof request.ifr_name - 1);
@@ -222,14 +220,13 @@ static int make_device(const char *name, const char *namespace_file) {
 static void obey(const char *line) {
     char name[LINE_BYTES];
     double number;
-    int i;
     if (!strcmp(line, "counts")) {
-        for (i = 0; i < COUNTS; i++) printf("%s\"%s\": %llu", i ? ", " : "{", names[i], count[i]);
+        for (int i = 0; i < COUNTS; i++) printf("%s\"%s\": %llu", i ? ", " : "{", names[i], count[i]);
         printf("}\n");
         return;
     }
     if (sscanf(line, "%255s %lf", name, &number) == 2)
-        for (i = 0; i < KNOBS; i++)
+        for (int i = 0; i < KNOBS; i++)
             if (!strcmp(name, knobs[i])) {
                 value[i] = number;
                 printf("ok\n");
@@ -260,7 +257,6 @@ static int listen_to(int input) {
 int main(int argc, char **argv) {
     static unsigned char data[MOST_BYTES];
     struct pollfd polled[MOST_HOSTS + 1];
-    int i, j;
     if (argc < 4 || argc - 3 > MOST_HOSTS) {
         fprintf(stderr, "relay SEED DEVICE NAMESPACE...\n");
         return 2;
@@ -269,10 +265,10 @@ int main(int argc, char **argv) {
     hosts = argc - 3;
     flows = (struct flow *)calloc((size_t)hosts * (size_t)hosts, sizeof *flows);
     if (!flows) die("memory");
-    for (i = 0; i < hosts; i++) devices[i] = polled[i + 1].fd = make_device(argv[2], argv[i + 3]);
+    for (int i = 0; i < hosts; i++) devices[i] = polled[i + 1].fd = make_device(argv[2], argv[i + 3]);
     if (fcntl(0, F_SETFL, O_NONBLOCK) != 0) die("standard input");
     polled[0].fd = 0;
-    for (i = 0; i <= hosts; i++) polled[i].events = POLLIN;
+    for (int i = 0; i <= hosts; i++) polled[i].events = POLLIN;
     printf("ready\n");
     fflush(stdout);
     for (;;) {
@@ -280,10 +276,10 @@ int main(int argc, char **argv) {
         struct timespec time = {left / 1000000000, left % 1000000000};
         if (ppoll(polled, (nfds_t)hosts + 1, left < 0 ? NULL : &time, NULL) < 0 && errno != EINTR) die("ppoll");
         if (polled[0].revents && !listen_to(0)) return 0;
-        for (i = 0; i < hosts; i++) {
+        for (int i = 0; i < hosts; i++) {
             uint64_t now = now_ns();
             if (!(polled[i + 1].revents & POLLIN)) continue;
-            for (j = 0; j < MOST_AT_ONCE; j++) {
+            for (int j = 0; j < MOST_AT_ONCE; j++) {
                 ssize_t bytes = read(devices[i], data, sizeof data);
                 if (bytes <= 0) break;
                 take_in(data, (size_t)bytes, i, now);

@@ -11,17 +11,15 @@ enum { ROUNDS = 20 };
 
 int main(int argc, char **argv) {
     gex_TM_t all, half;
-    int round;
     test_init("barrier_beside", &argc, &argv);
     test_attach(4096);
     gex_TM_Split(&all, tm, 0, -(int)me, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
     gex_TM_Split(&half, tm, (int)(me % 2), 0, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
     PHASE("named barriers with collectives of other teams");
-    for (round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < ROUNDS; round++) {
         uint64_t source = me + (uint64_t)round, sum = 0, root = 0, expected = 0;
         gex_Event_t events[3];
-        gex_Rank_t r;
-        for (r = me % 2; r < np; r += 2) expected += r + (uint64_t)round;
+        for (gex_Rank_t r = me % 2; r < np; r += 2) expected += r + (uint64_t)round;
         events[0] = gex_Coll_BarrierNB(all, 0);
         gasnet_barrier_notify(round, 0);
         events[1] = gex_Coll_ReduceToAllNB(half, &sum, &source, GEX_DT_U64, 8, 1, GEX_OP_ADD, NULL, NULL, 0);

@@ -59,24 +59,23 @@ static void leave_named(int round) {
 int main(int argc, char **argv) {
     static gex_Event_t events[MOST];
     gex_TM_t odd_even;
-    int round, i;
     test_init("barrier_mixed", &argc, &argv);
     register_handler(entered_index, (gex_AM_Fn_t)on_entered, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 2);
     register_handler(counted_index, (gex_AM_Fn_t)on_counted, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT, 0);
     test_attach((uintptr_t)1 << 20);
     REQUIRE(gex_TM_Split(&odd_even, tm, (int)(me % 2), (int)me, NULL, 0, GEX_FLAG_TM_NO_SCRATCH) == 0);
     barrier();
-    for (round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < ROUNDS; round++) {
         int named_first = (round + (int)me) % 2, count_of_team = round % 20 == 7 ? MOST : 1 + round % 4;
         int first_of_team = team_next;
         PHASE("in flight at once");
         if (named_first) enter_named(round);
-        for (i = 0; i < count_of_team; i++) events[i] = enter_team();
+        for (int i = 0; i < count_of_team; i++) events[i] = enter_team();
         if (!named_first) enter_named(round);
         if (round % 3 == 0) gex_Event_Wait(gex_Coll_BarrierNB(odd_even, 0));
         if (round % 2) leave_named(round);
         PHASE("the barriers of the team");
-        for (i = count_of_team - 1; i >= 0; i--) {
+        for (int i = count_of_team - 1; i >= 0; i--) {
             gex_Event_Wait(events[i]);
             check_all(&team_entered[first_of_team + i]);
         }

@@ -26,9 +26,9 @@ static int both(int id, int flags) {
 }
 
 static void named(void) {
-    int i, id = -1;
+    int id = -1;
     PHASE("named");
-    for (i = 0; i < 20; i++) {
+    for (int i = 0; i < 20; i++) {
         int name = i % 2 ? i * 1000003 : -i;
         CHECK(both(name, 0) == GASNET_OK);
         CHECK(gasnet_barrier_result(&id) == 0 && id == name);
@@ -39,9 +39,9 @@ static void named(void) {
 }
 
 static void anonymous(void) {
-    int i, id;
+    int id;
     PHASE("anonymous");
-    for (i = 0; i < 20; i++) {
+    for (int i = 0; i < 20; i++) {
         CHECK(both((int)me * i, GASNET_BARRIERFLAG_ANONYMOUS) == GASNET_OK); /* the name does not matter */
         CHECK(gasnet_barrier_result(&id) != 0);
         CHECK(gasnet_barrier((int)me + i, GASNET_BARRIERFLAG_ANONYMOUS) == GASNET_OK);
@@ -50,9 +50,8 @@ static void anonymous(void) {
 }
 
 static void unnamed(void) {
-    int i;
     PHASE("unnamed");
-    for (i = 0; i < 20; i++) {
+    for (int i = 0; i < 20; i++) {
         CHECK(both(0, GASNET_BARRIERFLAG_UNNAMED) == GASNET_OK);
         CHECK(gasnet_barrier(0, GASNET_BARRIERFLAG_UNNAMED) == GASNET_OK);
     }
@@ -60,10 +59,9 @@ static void unnamed(void) {
 
 /* Anonymous ranks match every name. */
 static void mixed(void) {
-    gex_Rank_t r;
     int id = -1;
     PHASE("named and anonymous");
-    for (r = 0; r < np && r < 4; r++) {
+    for (gex_Rank_t r = 0; r < np && r < 4; r++) {
         int is_named = me == r;
         int flags = is_named ? 0 : GASNET_BARRIERFLAG_ANONYMOUS;
         CHECK(both(is_named ? 4711 : 12, flags) == GASNET_OK);
@@ -78,9 +76,8 @@ static void mixed(void) {
 }
 
 static void mismatch(void) {
-    gex_Rank_t r;
     PHASE("names differ");
-    for (r = 0; r < np && r < 4 && np > 1; r++) {
+    for (gex_Rank_t r = 0; r < np && r < 4 && np > 1; r++) {
         CHECK(both(me == r ? 1 : 2, 0) == GASNET_ERR_BARRIER_MISMATCH);
         CHECK(gasnet_barrier(me == r ? 1 : 2, 0) == GASNET_ERR_BARRIER_MISMATCH);
         CHECK(both(5, 0) == GASNET_OK); /* the next one is not affected */
@@ -94,7 +91,7 @@ static void mismatch(void) {
         CHECK(both(name, flags) == GASNET_ERR_BARRIER_MISMATCH);
     }
     PHASE("forced mismatch");
-    for (r = 0; r < np && r < 4; r++) {
+    for (gex_Rank_t r = 0; r < np && r < 4; r++) {
         int flags = me == r ? GASNET_BARRIERFLAG_MISMATCH : (int)(me + r) % 2 ? GASNET_BARRIERFLAG_ANONYMOUS : 0;
         CHECK(both(9, flags) == GASNET_ERR_BARRIER_MISMATCH);
         CHECK(gasnet_barrier(9, flags) == GASNET_ERR_BARRIER_MISMATCH);
@@ -107,14 +104,13 @@ static void mismatch(void) {
 }
 
 static void try_is_not_ready(void) {
-    int i;
     PHASE("try before all have notified");
     if (np < 2) return;
     ATOMIC_SET(&ready, 0);
     gex_Event_Wait(gex_Coll_BarrierNB(tm, 0));
     if (me != 0) {
         gasnet_barrier_notify(31, 0);
-        for (i = 0; i < 20; i++) {
+        for (int i = 0; i < 20; i++) {
             CHECK(gasnet_barrier_try(31, 0) == GASNET_ERR_NOT_READY);
             gasnet_AMPoll();
         }
@@ -128,7 +124,6 @@ static void try_is_not_ready(void) {
 }
 
 int main(int argc, char **argv) {
-    int i;
     test_init_flags("barrier_named", &argc, &argv, GEX_FLAG_USES_GASNET1);
     register_handler(ready_index, (gex_AM_Fn_t)on_ready, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 0);
     test_attach(4096);
@@ -142,7 +137,7 @@ int main(int argc, char **argv) {
         barrier();
     }
     PHASE("between team barriers");
-    for (i = 0; i < 100; i++) {
+    for (int i = 0; i < 100; i++) {
         gex_Event_Wait(gex_Coll_BarrierNB(tm, 0));
         CHECK(gasnet_barrier(i, 0) == GASNET_OK);
     }

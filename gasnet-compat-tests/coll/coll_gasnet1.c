@@ -23,7 +23,7 @@ static void finish(gasnet_coll_handle_t handle, int spin) {
 static void data(size_t bytes, int flags, int nb) {
     char *all = (char *)malloc(np * bytes + 1), *parts = (char *)malloc(np * bytes + 1),
          *one = (char *)malloc(bytes + 1);
-    gex_Rank_t root = np - 1, r;
+    gex_Rank_t root = np - 1;
     pattern_fill(one, bytes, me == root ? 5 : 6);
     if (nb) {
         finish(gasnet_coll_broadcast_nb(GASNET_TEAM_ALL, all, root, one, bytes, flags), nb == 2);
@@ -37,14 +37,14 @@ static void data(size_t bytes, int flags, int nb) {
     } else {
         gasnet_coll_gather(GASNET_TEAM_ALL, root, all, one, bytes, flags);
     }
-    for (r = 0; me == root && r < np; r++) CHECK_PATTERN(all + r * bytes, bytes, seed(r, root));
+    for (gex_Rank_t r = 0; me == root && r < np; r++) CHECK_PATTERN(all + r * bytes, bytes, seed(r, root));
     if (nb) {
         finish(gasnet_coll_gather_all_nb(GASNET_TEAM_ALL, all, one, bytes, flags), nb == 2);
     } else {
         gasnet_coll_gather_all(GASNET_TEAM_ALL, all, one, bytes, flags);
     }
-    for (r = 0; r < np; r++) CHECK_PATTERN(all + r * bytes, bytes, seed(r, root));
-    for (r = 0; r < np; r++) pattern_fill(parts + r * bytes, bytes, seed(me, r));
+    for (gex_Rank_t r = 0; r < np; r++) CHECK_PATTERN(all + r * bytes, bytes, seed(r, root));
+    for (gex_Rank_t r = 0; r < np; r++) pattern_fill(parts + r * bytes, bytes, seed(me, r));
     if (nb) {
         finish(gasnet_coll_scatter_nb(GASNET_TEAM_ALL, one, root, parts, bytes, flags), nb == 2);
     } else {
@@ -56,7 +56,7 @@ static void data(size_t bytes, int flags, int nb) {
     } else {
         gasnet_coll_exchange(GASNET_TEAM_ALL, all, parts, bytes, flags);
     }
-    for (r = 0; r < np; r++) CHECK_PATTERN(all + r * bytes, bytes, seed(r, me));
+    for (gex_Rank_t r = 0; r < np; r++) CHECK_PATTERN(all + r * bytes, bytes, seed(r, me));
     free(all);
     free(parts);
     free(one);
@@ -65,9 +65,8 @@ static void data(size_t bytes, int flags, int nb) {
 /* OUT_ALLSYNC: when the call returns, everybody has its data; IN_ALLSYNC: nothing moves before
  * everybody has called. */
 static void synchronisation(void) {
-    int round;
     char *base = (char *)seg_of(me);
-    for (round = 1; round <= 20; round++) {
+    for (int round = 1; round <= 20; round++) {
         gex_Rank_t peer = (me + 1) % np;
         int32_t src = round;
         gasnet_coll_broadcast(GASNET_TEAM_ALL, base, 0, &src, sizeof src, ALL);
@@ -90,14 +89,12 @@ static void synchronisation(void) {
 int main(int argc, char **argv) {
     static const size_t sizes[] = {1, 13, 4096, 100000};
     static const int flags[] = {MY, ALL, NO};
-    size_t i, j;
-    int nb;
     test_init_flags("coll_gasnet1", &argc, &argv, GEX_FLAG_USES_GASNET1);
     test_attach(4096);
     PHASE("data");
-    for (i = 0; i < ARRAY_LENGTH(sizes); i++)
-        for (j = 0; j < ARRAY_LENGTH(flags); j++)
-            for (nb = 0; nb < 3; nb++) data(sizes[i], flags[j], nb);
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
+        for (size_t j = 0; j < ARRAY_LENGTH(flags); j++)
+            for (int nb = 0; nb < 3; nb++) data(sizes[i], flags[j], nb);
     PHASE("synchronisation");
     synchronisation();
     return test_finish();

@@ -16,9 +16,9 @@ static struct {
 } box[THREADS];
 
 static void *run(void *argument) {
-    int t = (int)(intptr_t)argument, next = (t + 1) % THREADS, round;
+    int t = (int)(intptr_t)argument, next = (t + 1) % THREADS;
     gex_TM_t mine = teams[t];
-    for (round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < ROUNDS; round++) {
         int64_t src[3] = {me, round, t}, dst[3] = {0, 0, 0};
         char text[40];
         GASNET_BLOCKUNTIL(!ATOMIC_GET(&box[t].full));
@@ -56,12 +56,11 @@ static void *run(void *argument) {
 
 int main(int argc, char **argv) {
     pthread_t thread[THREADS];
-    int i;
     test_init("coll_threads", &argc, &argv);
-    for (i = 0; i < THREADS; i++) teams[i] = split(tm, 0, i % 2 ? (int)me : -(int)me);
+    for (int i = 0; i < THREADS; i++) teams[i] = split(tm, 0, i % 2 ? (int)me : -(int)me);
     PHASE("threads");
-    for (i = 0; i < THREADS; i++) REQUIRE(pthread_create(&thread[i], NULL, run, (void *)(intptr_t)i) == 0);
-    for (i = 0; i < THREADS; i++) REQUIRE(pthread_join(thread[i], NULL) == 0);
-    for (i = 0; i < THREADS; i++) gex_TM_Destroy(teams[i], NULL, 0);
+    for (int i = 0; i < THREADS; i++) REQUIRE(pthread_create(&thread[i], NULL, run, (void *)(intptr_t)i) == 0);
+    for (int i = 0; i < THREADS; i++) REQUIRE(pthread_join(thread[i], NULL) == 0);
+    for (int i = 0; i < THREADS; i++) gex_TM_Destroy(teams[i], NULL, 0);
     return test_finish();
 }

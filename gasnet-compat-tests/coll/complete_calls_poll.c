@@ -30,11 +30,9 @@ static void announce_to(gex_Rank_t rank) {
 static void announce(void) { announce_to(np - 1); }
 
 static void await_others(const volatile uint32_t *announced) {
-    gasnett_tick_t began;
-    gex_Rank_t r;
-    for (r = 0; r < np - 1; r++)
+    for (gex_Rank_t r = 0; r < np - 1; r++)
         while (__atomic_load_n(announced + r, __ATOMIC_RELAXED) <= (uint32_t)now) sched_yield();
-    began = gasnett_ticks_now();
+    gasnett_tick_t began = gasnett_ticks_now();
     while (gasnett_ticks_to_ns(gasnett_ticks_now() - began) < 2000) {}
 }
 
@@ -42,7 +40,6 @@ static void await_others(const volatile uint32_t *announced) {
 static void late_round(int kind, const volatile uint32_t *announced) {
     static char target[8];
     gex_Event_t event;
-    gex_Rank_t r;
     switch (kind) {
         case 0:
             await_others(announced);
@@ -59,7 +56,7 @@ static void late_round(int kind, const volatile uint32_t *announced) {
             break;
         default: /* first to arrive: the event is complete before the wait, and not at once */
             event = gex_Coll_BarrierNB(tm, 0);
-            for (r = 0; r < np - 1; r++) announce_to(r);
+            for (gex_Rank_t r = 0; r < np - 1; r++) announce_to(r);
             await_others(announced);
             gex_Event_TestSome(NULL, 0, 0); /* advances the barrier, receives nothing */
             gex_Event_Wait(event);
@@ -93,13 +90,11 @@ static void early_round(int kind, const volatile uint32_t *announced) {
 }
 
 int main(int argc, char **argv) {
-    const volatile uint32_t *announced;
-    int kind;
     test_init("complete_calls_poll", &argc, &argv);
     register_handler(mark_index, (gex_AM_Fn_t)on_mark, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 1);
     test_attach(GASNET_PAGESIZE);
-    announced = (const volatile uint32_t *)(void *)seg_of(me);
-    for (kind = 0; kind < KINDS; kind++) {
+    const volatile uint32_t *announced = (const volatile uint32_t *)(void *)seg_of(me);
+    for (int kind = 0; kind < KINDS; kind++) {
         PHASE(names[kind]);
         now = worst = delivered = 0;
         memset(seg_of(me), 0, np * sizeof *announced);

@@ -13,17 +13,17 @@ static uint64_t src[WORDS], dst[WORDS];
 /* Computes in a team, with data that fit an inline slot and in chunks. */
 static void use(gex_TM_t team, uint64_t salt) {
     gex_Rank_t rank = gex_TM_QueryRank(team), size = gex_TM_QuerySize(team);
-    size_t lengths[] = {1, 14, 15, WORDS}, i, j;
-    for (i = 0; i < ARRAY_LENGTH(lengths); i++) {
+    size_t lengths[] = {1, 14, 15, WORDS};
+    for (size_t i = 0; i < ARRAY_LENGTH(lengths); i++) {
         size_t n = lengths[i];
         gex_Rank_t root = (gex_Rank_t)((salt + i) % size);
-        for (j = 0; j < n; j++) src[j] = rank * salt + j;
+        for (size_t j = 0; j < n; j++) src[j] = rank * salt + j;
         gex_Event_Wait(gex_Coll_ReduceToAllNB(team, dst, src, GEX_DT_U64, 8, n, GEX_OP_ADD, NULL, NULL, 0));
-        for (j = 0; j < n; j++) CHECK(dst[j] == salt * size * (size - 1) / 2 + j * size);
+        for (size_t j = 0; j < n; j++) CHECK(dst[j] == salt * size * (size - 1) / 2 + j * size);
         gex_Event_Wait(gex_Coll_BroadcastNB(team, root, dst, src, n * 8, 0));
-        for (j = 0; j < n; j++) CHECK(dst[j] == root * salt + j);
+        for (size_t j = 0; j < n; j++) CHECK(dst[j] == root * salt + j);
         gex_Event_Wait(gex_Coll_ReduceToOneNB(team, root, dst, src, GEX_DT_U64, 8, n, GEX_OP_MAX, NULL, NULL, 0));
-        for (j = 0; rank == root && j < n; j++) CHECK(dst[j] == (size - 1) * salt + j);
+        for (size_t j = 0; rank == root && j < n; j++) CHECK(dst[j] == (size - 1) * salt + j);
         meet(team);
     }
 }
@@ -31,7 +31,7 @@ static void use(gex_TM_t team, uint64_t salt) {
 int main(int argc, char **argv) {
     gex_TM_t teams[COUNT];
     uint64_t state = 42;
-    int i, round;
+    int i;
     test_init("exhaust", &argc, &argv);
     PHASE("come and stay");
     for (i = 0; i < COUNT; i++) {
@@ -39,7 +39,7 @@ int main(int argc, char **argv) {
         use(teams[i], (uint64_t)i + 1);
     }
     PHASE("all at once");
-    for (round = 0; round < 3; round++) {
+    for (int round = 0; round < 3; round++) {
         gex_Event_t event[COUNT];
         uint64_t in[COUNT], out[COUNT];
         for (i = 0; i < COUNT; i++) {
@@ -50,7 +50,7 @@ int main(int argc, char **argv) {
         for (i = 0; i < COUNT; i++) CHECK(out[i] == (uint64_t)(i + round) * gex_TM_QuerySize(teams[i]));
     }
     PHASE("come and go");
-    for (round = 0; round < 60; round++) {
+    for (int round = 0; round < 60; round++) {
         i = (int)(next_random(&state) % COUNT);
         gex_TM_Destroy(teams[i], NULL, 0);
         /* processes may have different numbers of buffers left: odd ranks keep more teams of their
@@ -60,7 +60,7 @@ int main(int argc, char **argv) {
         use(teams[(i + 7) % COUNT], (uint64_t)round + 200);
     }
     PHASE("only some");
-    for (round = 0; round < 10; round++) {
+    for (int round = 0; round < 10; round++) {
         gex_TM_t own = split(tm, me % 2 ? 0 : -1, 0); /* takes a lane in some processes only */
         gex_TM_t all = split(tm, 0, 0);
         use(all, (uint64_t)round + 300);

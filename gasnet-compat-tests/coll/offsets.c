@@ -23,8 +23,7 @@ static gex_Flags_t flag(int how) {
 }
 
 static void broadcasts(size_t bytes, int how) {
-    gex_Rank_t root;
-    for (root = 0; root < size; root++) {
+    for (gex_Rank_t root = 0; root < size; root++) {
         uint64_t seed = root * 77u + bytes + (uint64_t)how;
         memset(output, 0x33, bytes + 1);
         if (rank == root) pattern_fill(input, bytes, seed);
@@ -39,15 +38,13 @@ static void broadcasts(size_t bytes, int how) {
 }
 
 static void fill(char *at, size_t count) {
-    size_t i;
-    for (i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         uint32_t value = (uint32_t)(i * 3 + rank + 1);
         memcpy(at + 4 * i, &value, 4);
     }
 }
 static void check(const char *at, size_t count) {
-    size_t i;
-    for (i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         uint32_t value;
         memcpy(&value, at + 4 * i, 4);
         CHECKF(value == size * (uint32_t)(i * 3) + size * (size + 1) / 2, "element %zu is %u", i, (unsigned)value);
@@ -55,8 +52,7 @@ static void check(const char *at, size_t count) {
     CHECK(at[4 * count] == 0x33);
 }
 static void reductions(size_t count, int how) {
-    gex_Rank_t root;
-    for (root = 0; root < size; root++) {
+    for (gex_Rank_t root = 0; root < size; root++) {
         fill(input, count);
         memset(output, 0x33, 4 * count + 1);
         /* dst is used on the root only */
@@ -77,13 +73,11 @@ static void reductions(size_t count, int how) {
 
 static void everything(gex_TM_t with, char *segment_base, char *buffers) {
     static const size_t counts[] = {1, 3, 250, 17000};
-    size_t i;
-    int how;
     team = with, base = segment_base;
     rank = gex_TM_QueryRank(team), size = gex_TM_QuerySize(team);
     input = buffers + 4, output = input + BYTES;
-    for (i = 0; i < ARRAY_LENGTH(counts); i++)
-        for (how = 0; how < 3; how++) {
+    for (size_t i = 0; i < ARRAY_LENGTH(counts); i++)
+        for (int how = 0; how < 3; how++) {
             broadcasts(4 * counts[i] + 1, how);
             reductions(counts[i], how);
         }
@@ -92,19 +86,18 @@ static void everything(gex_TM_t with, char *segment_base, char *buffers) {
 }
 
 int main(int argc, char **argv) {
-    gex_TM_t reversed, others;
+    gex_TM_t others;
     gex_EP_t other;
     gex_Segment_t own_segment;
     gex_EP_Location_t *where;
     void *start = NULL;
-    gex_Rank_t r;
     test_init("offsets", &argc, &argv);
     test_attach(3 * BYTES);
     gex_Event_Wait(gex_EP_QueryBoundSegmentNB(tm, me, &start, NULL, NULL, 0));
     PHASE("primordial team");
     everything(tm, (char *)start, seg_of(me));
     PHASE("reversed team");
-    reversed = split(tm, 0, (int)(np - me));
+    gex_TM_t reversed = split(tm, 0, (int)(np - me));
     everything(reversed, (char *)start, seg_of(me));
     PHASE("team of other endpoints");
     OK(gex_Segment_Create(&own_segment, client, NULL, 3 * BYTES, GEX_MK_HOST, 0));
@@ -112,7 +105,7 @@ int main(int argc, char **argv) {
     OK(gex_EP_BindSegment(other, own_segment, 0));
     OK(gex_EP_PublishBoundSegment(tm, &other, 1, 0));
     where = (gex_EP_Location_t *)malloc(np * sizeof *where);
-    for (r = 0; r < np; r++) {
+    for (gex_Rank_t r = 0; r < np; r++) {
         where[r].gex_rank = r;
         where[r].gex_ep_index = gex_EP_QueryIndex(other);
     }

@@ -14,14 +14,14 @@ static uint64_t seed(gex_Rank_t from, gex_Rank_t to, size_t bytes) { return from
 static void equal_parts(size_t bytes) {
     char *parts = (char *)malloc(size * bytes + 1), *all = (char *)malloc(size * bytes + 1),
          *one = (char *)malloc(bytes + 1);
-    gex_Rank_t root, r;
-    for (root = 0; root < size; root++) {
+    for (gex_Rank_t root = 0; root < size; root++) {
         pattern_fill(one, bytes, seed(rank, root, bytes));
         memset(all, 0x11, size * bytes + 1);
         gex_Event_Wait(gasnetx_Coll_GatherNB(team, root, rank == root ? all : NULL, one, bytes, 0));
-        for (r = 0; rank == root && r < size; r++) CHECK_PATTERN(all + r * bytes, bytes, seed(r, root, bytes));
+        for (gex_Rank_t r = 0; rank == root && r < size; r++)
+            CHECK_PATTERN(all + r * bytes, bytes, seed(r, root, bytes));
         CHECK(all[size * bytes] == 0x11);
-        for (r = 0; r < size; r++) pattern_fill(parts + r * bytes, bytes, seed(root, r, bytes));
+        for (gex_Rank_t r = 0; r < size; r++) pattern_fill(parts + r * bytes, bytes, seed(root, r, bytes));
         memset(one, 0x22, bytes + 1);
         gex_Event_Wait(gasnetx_Coll_ScatterNB(team, root, one, rank == root ? parts : NULL, bytes, 0));
         CHECK_PATTERN(one, bytes, seed(root, rank, bytes));
@@ -30,14 +30,14 @@ static void equal_parts(size_t bytes) {
     pattern_fill(one, bytes, seed(rank, 0, bytes));
     memset(all, 0x11, size * bytes + 1);
     gex_Event_Wait(gasnetx_Coll_AllGatherNB(team, all, one, bytes, 0));
-    for (r = 0; r < size; r++) CHECK_PATTERN(all + r * bytes, bytes, seed(r, 0, bytes));
+    for (gex_Rank_t r = 0; r < size; r++) CHECK_PATTERN(all + r * bytes, bytes, seed(r, 0, bytes));
     memset(all, 0x11, size * bytes);
     memcpy(all + rank * bytes, one, bytes);
     gex_Event_Wait(gasnetx_Coll_AllGatherNB(team, all, all + rank * bytes, bytes, 0)); /* in place */
-    for (r = 0; r < size; r++) CHECK_PATTERN(all + r * bytes, bytes, seed(r, 0, bytes));
-    for (r = 0; r < size; r++) pattern_fill(parts + r * bytes, bytes, seed(rank, r, bytes));
+    for (gex_Rank_t r = 0; r < size; r++) CHECK_PATTERN(all + r * bytes, bytes, seed(r, 0, bytes));
+    for (gex_Rank_t r = 0; r < size; r++) pattern_fill(parts + r * bytes, bytes, seed(rank, r, bytes));
     gex_Event_Wait(gasnetx_Coll_AllToAllNB(team, all, parts, bytes, 0));
-    for (r = 0; r < size; r++) CHECK_PATTERN(all + r * bytes, bytes, seed(r, rank, bytes));
+    for (gex_Rank_t r = 0; r < size; r++) CHECK_PATTERN(all + r * bytes, bytes, seed(r, rank, bytes));
     CHECK(all[size * bytes] == 0x11);
     free(parts);
     free(all);
@@ -49,9 +49,9 @@ static size_t length(gex_Rank_t from, gex_Rank_t to, size_t scale) { return (fro
 
 static void unequal_parts(size_t scale) {
     size_t counts[1024], offsets[1024], in_counts[1024], in_offsets[1024], total, in_total, most = 4 * scale, gap = 3;
-    char *mine = (char *)malloc(most + 1), *out, *in;
-    gex_Rank_t root, r;
-    for (root = 0; root < size; root++) {
+    char *mine = (char *)malloc(most + 1), *in;
+    gex_Rank_t r;
+    for (gex_Rank_t root = 0; root < size; root++) {
         /* parts lie backwards, with gaps */
         for (total = 0, r = size; r-- > 0;) {
             counts[r] = length(r, root, scale);
@@ -89,7 +89,7 @@ static void unequal_parts(size_t scale) {
         in_offsets[r] = in_total;
         in_total += in_counts[r] + gap;
     }
-    out = (char *)malloc(total);
+    char *out = (char *)malloc(total);
     in = (char *)malloc(in_total);
     memset(in, 0x55, in_total);
     for (r = 0; r < size; r++) pattern_fill(out + offsets[r], counts[r], seed(rank, r, scale));
@@ -111,8 +111,7 @@ typedef struct {
 static void join(const void *left, void *right, size_t count, const void *cdata) {
     const row_t *l = (const row_t *)left;
     row_t *r = (row_t *)right;
-    size_t i;
-    for (i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         CHECKF(l[i].last + 1 == r[i].first, "%u … %u, %u … %u", (unsigned)l[i].first, (unsigned)l[i].last,
                (unsigned)r[i].first, (unsigned)r[i].last);
         r[i].first = l[i].first;
@@ -121,31 +120,29 @@ static void join(const void *left, void *right, size_t count, const void *cdata)
 
 static void scans(size_t count) {
     row_t *src = (row_t *)malloc(count * sizeof *src), *dst = (row_t *)malloc(count * sizeof *dst);
-    size_t i;
-    for (i = 0; i < count; i++) src[i].first = src[i].last = rank;
+    for (size_t i = 0; i < count; i++) src[i].first = src[i].last = rank;
     gex_Event_Wait(gasnetx_Coll_ScanNB(team, dst, src, GEX_DT_USER, sizeof *src, count, GEX_OP_USER_NC, join, NULL, 0));
-    for (i = 0; i < count; i++) CHECK(dst[i].first == 0 && dst[i].last == rank);
+    for (size_t i = 0; i < count; i++) CHECK(dst[i].first == 0 && dst[i].last == rank);
     memset(dst, 0x77, count * sizeof *dst);
     gex_Event_Wait(
         gasnetx_Coll_ExclusiveScanNB(team, dst, src, GEX_DT_USER, sizeof *src, count, GEX_OP_USER_NC, join, NULL, 0));
-    for (i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (rank == 0) CHECK(dst[i].first == 0x77777777);
         if (rank > 0) CHECK(dst[i].first == 0 && dst[i].last == rank - 1);
     }
     gex_Event_Wait(gasnetx_Coll_ScanNB(team, src, src, GEX_DT_USER, sizeof *src, count, GEX_OP_USER_NC, join, NULL,
                                        0)); /* in place */
-    for (i = 0; i < count; i++) CHECK(src[i].first == 0 && src[i].last == rank);
+    for (size_t i = 0; i < count; i++) CHECK(src[i].first == 0 && src[i].last == rank);
     free(src);
     free(dst);
 }
 
 static void everything(gex_TM_t on) {
     static const size_t sizes[] = {0, 1, 7, 64, 1000, 30000, 65536, 200001};
-    size_t i;
     team = on;
     rank = gex_TM_QueryRank(on);
     size = gex_TM_QuerySize(on);
-    for (i = 0; i < ARRAY_LENGTH(sizes); i++) {
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
         if (size * sizes[i] > 1000000) continue;
         PHASE("equal parts");
         equal_parts(sizes[i]);
@@ -159,10 +156,9 @@ static void everything(gex_TM_t on) {
 }
 
 int main(int argc, char **argv) {
-    gex_TM_t other;
     test_init("parts", &argc, &argv);
     everything(tm);
-    other = split(tm, 0, -(int)me);
+    gex_TM_t other = split(tm, 0, -(int)me);
     everything(other);
     gex_TM_Destroy(other, NULL, 0);
     other = split(tm, (int)me % 2, 0);

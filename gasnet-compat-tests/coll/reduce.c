@@ -147,7 +147,7 @@ static void large(size_t count, size_t shift) {
     char *src_memory = (char *)malloc(count * 8 + 16), *dst_memory = (char *)malloc(count * 8 + 16);
     gex_Rank_t r, root = np / 2;
     size_t i;
-    uint64_t sum, got;
+    uint64_t got;
     for (i = 0; i < count; i++) {
         uint64_t value = (uint64_t)me * 1000003 + i * i;
         memcpy(src_memory + shift + i * 8, &value, 8);
@@ -159,7 +159,7 @@ static void large(size_t count, size_t shift) {
     gex_Event_Wait(gex_Coll_ReduceToAllNB(tm, me == root ? src_memory + shift : dst_memory + shift, src_memory + shift,
                                           GEX_DT_U64, 8, count, GEX_OP_ADD, NULL, NULL, 0));
     for (i = 0; i < count; i++) {
-        sum = 0;
+        uint64_t sum = 0;
         for (r = 0; r < np; r++) sum += (uint64_t)r * 1000003 + i * i;
         memcpy(&got, dst_memory + shift + i * 8, 8);
         if (got != sum) break;

@@ -20,8 +20,7 @@ static char *buffer[4];
 
 static void guard(char *p, size_t bytes) { memset(p + bytes, GUARD, 8); }
 static void check_guard(const char *p, size_t bytes) {
-    size_t i;
-    for (i = 0; i < 8; i++) CHECK(p[bytes + i] == GUARD);
+    for (size_t i = 0; i < 8; i++) CHECK(p[bytes + i] == GUARD);
 }
 
 static uint64_t value(gex_Rank_t from, size_t i, size_t salt) {
@@ -29,8 +28,7 @@ static uint64_t value(gex_Rank_t from, size_t i, size_t salt) {
 }
 
 static void fill(char *p, size_t bytes, size_t salt) {
-    size_t i;
-    for (i = 0; i < bytes / 8; i++) {
+    for (size_t i = 0; i < bytes / 8; i++) {
         uint64_t v = value(rank, i, salt);
         memcpy(p + 8 * i, &v, 8);
     }
@@ -38,11 +36,9 @@ static void fill(char *p, size_t bytes, size_t salt) {
 
 /* Checks the sum over the first `members`. */
 static void check_sum(const char *p, size_t bytes, size_t salt, gex_Rank_t members, const char *what) {
-    size_t i;
-    gex_Rank_t r;
-    for (i = 0; i < bytes / 8; i += 1 + i / 50) {
+    for (size_t i = 0; i < bytes / 8; i += 1 + i / 50) {
         uint64_t sum = 0, got;
-        for (r = 0; r < members; r++) sum += value(r, i, salt);
+        for (gex_Rank_t r = 0; r < members; r++) sum += value(r, i, salt);
         memcpy(&got, p + 8 * i, 8);
         CHECKF(got == sum, "%s: word %zu of %zu bytes on %u members", what, i, bytes, (unsigned)size);
         if (got != sum) return;
@@ -59,9 +55,8 @@ typedef struct {
 static void join(const void *left, void *right, size_t count, const void *cdata) {
     const row_t *l = (const row_t *)left;
     row_t *r = (row_t *)right;
-    size_t i;
     CHECK(cdata == &buffer && ((uintptr_t)left | (uintptr_t)right) % 8 == 0);
-    for (i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         CHECKF(l[i].last + 1 == r[i].first, "%u … %u, %u … %u", (unsigned)l[i].first, (unsigned)l[i].last,
                (unsigned)r[i].first, (unsigned)r[i].last);
         r[i].first = l[i].first;
@@ -71,12 +66,11 @@ static void join(const void *left, void *right, size_t count, const void *cdata)
 }
 
 static void ordered(size_t bytes, gex_Rank_t root, char *src, char *dst) {
-    size_t i, count = bytes / sizeof(row_t);
+    size_t count = bytes / sizeof(row_t);
     row_t *in = (row_t *)src, *out = (row_t *)dst;
-    int round;
     if (count == 0) return;
-    for (round = 0; round < 3; round++) {
-        for (i = 0; i < count; i++) {
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = 0; i < count; i++) {
             in[i].first = in[i].last = rank;
             in[i].sum = i + rank;
             in[i].calls = 0;
@@ -92,7 +86,7 @@ static void ordered(size_t bytes, gex_Rank_t root, char *src, char *dst) {
             gex_Event_Wait(gasnetx_Coll_ScanNB(team, dst, src, GEX_DT_USER, sizeof(row_t), count, GEX_OP_USER_NC, join,
                                                &buffer, 0));
         }
-        for (i = 0; i < count; i += 1 + i / 50) {
+        for (size_t i = 0; i < count; i += 1 + i / 50) {
             gex_Rank_t members = round == 2 ? rank + 1 : size;
             CHECKF(out[i].first == 0 && out[i].last == members - 1 && out[i].calls == members - 1,
                    "round %d, element %zu of %zu", round, i, count);
@@ -123,16 +117,15 @@ static void one_size(size_t bytes, gex_Rank_t root, char *src, char *dst) {
     CHECK_PATTERN(dst, bytes, bytes + root);
     check_guard(dst, bytes);
     if (bytes * size <= MOST_PARTS) {
-        gex_Rank_t r;
         pattern_fill(src, bytes, bytes + rank);
         guard(dst, bytes * size);
         gex_Event_Wait(gasnetx_Coll_GatherNB(team, root, dst, src, bytes, 0));
-        for (r = 0; rank == root && r < size; r++) CHECK_PATTERN(dst + r * bytes, bytes, bytes + r);
+        for (gex_Rank_t r = 0; rank == root && r < size; r++) CHECK_PATTERN(dst + r * bytes, bytes, bytes + r);
         gex_Event_Wait(gasnetx_Coll_AllGatherNB(team, dst, src, bytes, 0));
-        for (r = 0; r < size; r++) CHECK_PATTERN(dst + r * bytes, bytes, bytes + r);
-        for (r = 0; r < size; r++) pattern_fill(src + r * bytes, bytes, bytes + rank * 37 + r);
+        for (gex_Rank_t r = 0; r < size; r++) CHECK_PATTERN(dst + r * bytes, bytes, bytes + r);
+        for (gex_Rank_t r = 0; r < size; r++) pattern_fill(src + r * bytes, bytes, bytes + rank * 37 + r);
         gex_Event_Wait(gasnetx_Coll_AllToAllNB(team, dst, src, bytes, 0));
-        for (r = 0; r < size; r++) CHECK_PATTERN(dst + r * bytes, bytes, bytes + r * 37 + rank);
+        for (gex_Rank_t r = 0; r < size; r++) CHECK_PATTERN(dst + r * bytes, bytes, bytes + r * 37 + rank);
         check_guard(dst, bytes * size);
         memset(dst, 3, bytes);
         guard(dst, bytes);
@@ -151,8 +144,8 @@ static void mixed(uint64_t seed) {
     gex_Event_t event[COUNT];
     size_t bytes[COUNT];
     gex_Rank_t root[COUNT];
-    int kind[COUNT], i, order = (int)(next_random(&seed) % 3);
-    for (i = 0; i < COUNT; i++) {
+    int kind[COUNT], order = (int)(next_random(&seed) % 3);
+    for (int i = 0; i < COUNT; i++) {
         kind[i] = (int)(next_random(&seed) % 4);
         root[i] = (gex_Rank_t)(next_random(&seed) % size);
         bytes[i] = sizes[next_random(&seed) % (ARRAY_LENGTH(sizes) - 1)];
@@ -161,7 +154,7 @@ static void mixed(uint64_t seed) {
         guard(dst[i], bytes[i]);
         fill(src[i], bytes[i], (size_t)i);
     }
-    for (i = 0; i < COUNT; i++) {
+    for (int i = 0; i < COUNT; i++) {
         size_t count = bytes[i] / 8;
         switch (kind[i]) {
             case 0: event[i] = gex_Coll_BarrierNB(team, 0); break;
@@ -176,11 +169,10 @@ static void mixed(uint64_t seed) {
         }
     }
     if (order == 0) gex_Event_WaitAll(event, COUNT, 0);
-    for (i = 0; order != 0 && i < COUNT; i++) gex_Event_Wait(event[order == 1 ? i : COUNT - 1 - i]);
-    for (i = 0; i < COUNT; i++) {
-        size_t j;
+    for (int i = 0; order != 0 && i < COUNT; i++) gex_Event_Wait(event[order == 1 ? i : COUNT - 1 - i]);
+    for (int i = 0; i < COUNT; i++) {
         if (kind[i] == 1) {
-            for (j = 0; j < bytes[i] / 8; j += 1 + j / 20) {
+            for (size_t j = 0; j < bytes[i] / 8; j += 1 + j / 20) {
                 uint64_t got, wanted = value(root[i], j, (size_t)i);
                 memcpy(&got, dst[i] + 8 * j, 8);
                 CHECKF(got == wanted, "word %zu of %zu", j, bytes[i]);
@@ -200,10 +192,8 @@ static int done_count;
 static void on_done(gex_Token_t token) { ATOMIC_ADD(&done_count, 1); }
 
 static void late(void) {
-    gex_Rank_t who, r;
-    for (who = 0; who < size; who++) {
+    for (gex_Rank_t who = 0; who < size; who++) {
         int64_t src = rank, dst = -1, src2 = 7;
-        gex_Event_t first, second;
         if (rank == who) {
             GASNET_BLOCKUNTIL(ATOMIC_GET(&done_count) == (int)size - 1);
             ATOMIC_SET(&done_count, 0);
@@ -211,10 +201,9 @@ static void late(void) {
             gex_Event_Wait(gex_Coll_ReduceToAllNB(team, &dst, &src, GEX_DT_I64, 8, 1, GEX_OP_ADD, NULL, NULL, 0));
             gex_Event_Wait(gex_Coll_BroadcastNB(team, 0, &src2, &src2, sizeof src2, 0));
         } else {
-            gex_Event_t third;
-            first = gex_Coll_BarrierNB(team, 0);
-            second = gex_Coll_ReduceToAllNB(team, &dst, &src, GEX_DT_I64, 8, 1, GEX_OP_ADD, NULL, NULL, 0);
-            third = gex_Coll_BroadcastNB(team, 0, &src2, &src2, sizeof src2, 0);
+            gex_Event_t first = gex_Coll_BarrierNB(team, 0);
+            gex_Event_t second = gex_Coll_ReduceToAllNB(team, &dst, &src, GEX_DT_I64, 8, 1, GEX_OP_ADD, NULL, NULL, 0);
+            gex_Event_t third = gex_Coll_BroadcastNB(team, 0, &src2, &src2, sizeof src2, 0);
             CHECK(size == 1 || gex_Event_Test(first) != 0);
             CHECK(size == 1 || gex_Event_Test(second) != 0);
             gex_AM_RequestShort0(team, who, done_index, 0);
@@ -223,19 +212,17 @@ static void late(void) {
             gex_Event_Wait(first);
         }
         CHECK(dst == (int64_t)size * (size - 1) / 2 && src2 == 7);
-        for (r = 0; r < 3; r++) meet(team);
+        for (gex_Rank_t r = 0; r < 3; r++) meet(team);
     }
 }
 
 static void everything(gex_TM_t on) {
-    size_t i;
-    int where;
     team = on;
     rank = gex_TM_QueryRank(on);
     size = gex_TM_QuerySize(on);
     PHASE("sizes");
-    for (i = 0; i < ARRAY_LENGTH(sizes); i++) {
-        for (where = 0; where < 2; where++) {
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        for (int where = 0; where < 2; where++) {
             gex_Rank_t root = (gex_Rank_t)(i + (size_t)where) % size;
             /* Each member places its buffers as it likes. */
             int mine = (where + (int)(rank % 3 == 1)) % 2;
@@ -244,22 +231,20 @@ static void everything(gex_TM_t on) {
         }
     }
     PHASE("mixed");
-    for (i = 0; i < 12; i++) mixed(i * 77 + 5);
+    for (size_t i = 0; i < 12; i++) mixed(i * 77 + 5);
     PHASE("late");
     late();
 }
 
 int main(int argc, char **argv) {
-    gex_TM_t other;
-    int i;
     test_init("switch", &argc, &argv);
     register_handler(done_index, (gex_AM_Fn_t)on_done, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 0);
     test_attach(2 * MOST);
-    for (i = 0; i < 2; i++) buffer[i] = (char *)malloc(MOST);
-    for (i = 0; i < 2; i++) buffer[2 + i] = (char *)gex_Segment_QueryAddr(segment) + i * MOST;
+    for (int i = 0; i < 2; i++) buffer[i] = (char *)malloc(MOST);
+    for (int i = 0; i < 2; i++) buffer[2 + i] = (char *)gex_Segment_QueryAddr(segment) + i * MOST;
     barrier();
     everything(tm);
-    other = split(tm, 0, -(int)me);
+    gex_TM_t other = split(tm, 0, -(int)me);
     everything(other);
     gex_TM_Destroy(other, NULL, 0);
     other = split(tm, 0, (int)(me * 5 % 7)); /* neighbours apart */

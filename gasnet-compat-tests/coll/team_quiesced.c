@@ -8,17 +8,14 @@
 #include <sched.h>
 
 int main(int argc, char **argv) {
-    int i;
     test_init("team_quiesced", &argc, &argv);
     PHASE("teams");
-    for (i = 0; i < 300; i++) {
+    for (int i = 0; i < 300; i++) {
         gex_TM_t team, next;
-        gex_Event_t event;
         gex_TM_Split(&team, tm, 0, 0, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
-        event = gex_Coll_BarrierNB(team, 0);
+        gex_Event_t event = gex_Coll_BarrierNB(team, 0);
         if (me == (gex_Rank_t)i % np) {
-            int j;
-            for (j = 0; j < 5; j++) sched_yield(); /* looks late */
+            for (int j = 0; j < 5; j++) sched_yield(); /* looks late */
         }
         gex_Event_Wait(event);
         CHECK(gex_TM_Destroy(team, NULL, GEX_FLAG_GLOBALLY_QUIESCED) == 0);

@@ -15,16 +15,14 @@ int main(int argc, char **argv) {
     static uint64_t mine[TEAMS][EACH], all[TEAMS][EACH];
     gex_Event_t events[TEAMS][EACH];
     gex_TM_t teams[TEAMS];
-    int round, t, k;
-    gex_Rank_t r;
     test_init("under_way", &argc, &argv);
     test_attach(65536);
-    for (t = 0; t < TEAMS; t++) teams[t] = split(tm, 0, (int)me);
-    for (round = 0; round < ROUNDS; round++) {
+    for (int t = 0; t < TEAMS; t++) teams[t] = split(tm, 0, (int)me);
+    for (int round = 0; round < ROUNDS; round++) {
         PHASE("begin");
-        for (t = 0; t < TEAMS; t++) {
+        for (int t = 0; t < TEAMS; t++) {
             int own = me % 2 == 0 ? t : TEAMS - 1 - t;
-            for (k = 0; k < EACH; k++) {
+            for (int k = 0; k < EACH; k++) {
                 mine[own][k] = part(me, own, k, round);
                 all[own][k] = 0;
                 /* every third is a barrier: the sums around it are not to change places */
@@ -39,13 +37,13 @@ int main(int argc, char **argv) {
         } else {
             /* the youngest of the last team first: its elders end meanwhile, those of other teams
              * whenever they may */
-            for (t = TEAMS - 1; t >= 0; t--)
-                for (k = EACH - 1; k >= 0; k--) gex_Event_Wait(events[t][k]);
+            for (int t = TEAMS - 1; t >= 0; t--)
+                for (int k = EACH - 1; k >= 0; k--) gex_Event_Wait(events[t][k]);
         }
-        for (t = 0; t < TEAMS; t++) {
-            for (k = 0; k < EACH; k++) {
+        for (int t = 0; t < TEAMS; t++) {
+            for (int k = 0; k < EACH; k++) {
                 uint64_t expected = 0;
-                for (r = 0; r < np; r++) expected += k % 3 == 2 ? 0 : part(r, t, k, round);
+                for (gex_Rank_t r = 0; r < np; r++) expected += k % 3 == 2 ? 0 : part(r, t, k, round);
                 CHECKF(all[t][k] == expected, "round %d, team %d, number %d: %llu, not %llu", round, t, k,
                        (unsigned long long)all[t][k], (unsigned long long)expected);
             }

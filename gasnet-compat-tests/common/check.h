@@ -96,8 +96,7 @@ __attribute__((format(printf, 4, 5))) static void test_fail(const char *file, in
 static void test_watchdog(int signal_number) {
     static const char text[] = "\nFAIL watchdog: no progress in phase: ";
     const char *phase = test_phase;
-    ssize_t ignored;
-    ignored = write(2, text, sizeof text - 1);
+    ssize_t ignored = write(2, text, sizeof text - 1);
     ignored = write(2, phase, strlen(phase));
     ignored = write(2, "\n", 1);
     (void)ignored;
@@ -133,11 +132,10 @@ static void test_check_network(void) {
 /* Fails unless this process has loaded the library that it is to use: TEST_LIBRARY is its file. */
 static void test_check_library(void) {
     const char *library = getenv("TEST_LIBRARY");
-    FILE *maps;
     char line[4096];
     int is_loaded = 0;
     if (!library) return;
-    maps = fopen("/proc/self/maps", "r");
+    FILE *maps = fopen("/proc/self/maps", "r");
     while (maps && fgets(line, sizeof line, maps)) is_loaded |= strstr(line, library) != NULL;
     if (maps) fclose(maps);
     CHECKF(is_loaded, "%s is not loaded", library);
@@ -145,9 +143,8 @@ static void test_check_library(void) {
 
 /* Creates client, endpoint and team. */
 static void test_init_flags(const char *name, int *argc, char ***argv, gex_Flags_t flags) {
-    int rc;
     test_name = name;
-    rc = gex_Client_Init(&client, &ep, &tm, "CONFORMANCE", argc, argv, flags);
+    int rc = gex_Client_Init(&client, &ep, &tm, "CONFORMANCE", argc, argv, flags);
     if (rc != GASNET_OK) {
         fprintf(stderr, "FAIL %s: gex_Client_Init returned %d\n", name, rc);
         exit(1);

@@ -15,18 +15,14 @@ static int evaluations;
 static int evaluate(void) { return ++evaluations >= 5; }
 
 int main(int argc, char **argv) {
-    gex_Rank_t right, left;
-    volatile uint64_t *flag;
-    char *remote;
-    int i;
     test_init("block_until", &argc, &argv);
     register_handler(set_index, (gex_AM_Fn_t)on_set, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 1);
     test_attach(4096);
-    flag = (volatile uint64_t *)seg_of(me);
+    volatile uint64_t *flag = (volatile uint64_t *)seg_of(me);
     *flag = 0;
-    right = (me + 1) % np;
-    left = (me + np - 1) % np;
-    remote = seg_of(right);
+    gex_Rank_t right = (me + 1) % np;
+    gex_Rank_t left = (me + np - 1) % np;
+    char *remote = seg_of(right);
     (void)left;
     barrier();
 
@@ -37,7 +33,7 @@ int main(int argc, char **argv) {
     CHECK(evaluations == 5);
 
     PHASE("changed by a handler");
-    for (i = 1; i <= ROUNDS; i++) { /* round and round the ring */
+    for (int i = 1; i <= ROUNDS; i++) { /* round and round the ring */
         if (me == 0) OK(gex_AM_RequestShort1(tm, right, set_index, 0, i));
         GASNET_BLOCKUNTIL(ATOMIC_GET(&word) == i);
         if (me != 0) OK(gex_AM_RequestShort1(tm, right, set_index, 0, i));
@@ -45,7 +41,7 @@ int main(int argc, char **argv) {
     barrier();
 
     PHASE("changed by a put");
-    for (i = 1; i <= ROUNDS; i++) {
+    for (int i = 1; i <= ROUNDS; i++) {
         if (me == 0) OK(gex_RMA_PutBlockingVal(tm, right, remote, (gex_RMA_Value_t)i, 8, 0));
         GASNET_BLOCKUNTIL(*flag == (uint64_t)i);
         if (me != 0) OK(gex_RMA_PutBlockingVal(tm, right, remote, (gex_RMA_Value_t)i, 8, 0));
@@ -53,11 +49,10 @@ int main(int argc, char **argv) {
     barrier();
 
     PHASE("changed by an own get");
-    for (i = 1; i <= ROUNDS; i++) {
+    for (int i = 1; i <= ROUNDS; i++) {
         static volatile uint64_t fetched;
-        gex_Event_t event;
         fetched = 0;
-        event = gex_RMA_GetNB(tm, (void *)(uintptr_t)&fetched, right, remote, 8, 0);
+        gex_Event_t event = gex_RMA_GetNB(tm, (void *)(uintptr_t)&fetched, right, remote, 8, 0);
         GASNET_BLOCKUNTIL(gex_Event_Test(event) == 0);
         CHECK(fetched == ROUNDS);
     }

@@ -9,30 +9,28 @@ enum { WINDOW = 24, BYTES = 30000 };
 static char *source;
 
 static int pending(const gex_Event_t *e, int n) {
-    int i, count = 0;
-    for (i = 0; i < n; i++) count += e[i] != GEX_EVENT_INVALID;
+    int count = 0;
+    for (int i = 0; i < n; i++) count += e[i] != GEX_EVENT_INVALID;
     return count;
 }
 
 static void empty(void) {
     gex_Event_t e[4];
-    int i;
     PHASE("nothing to wait for");
     CHECK(gex_Event_TestSome(NULL, 0, 0) == 0);
     CHECK(gex_Event_TestAll(NULL, 0, 0) == 0);
     gex_Event_WaitSome(NULL, 0, 0);
     gex_Event_WaitAll(NULL, 0, 0);
-    for (i = 0; i < 4; i++) e[i] = GEX_EVENT_INVALID;
+    for (int i = 0; i < 4; i++) e[i] = GEX_EVENT_INVALID;
     CHECK(gex_Event_TestSome(e, 4, 0) == 0);
     CHECK(gex_Event_TestAll(e, 4, 0) == 0);
     gex_Event_WaitSome(e, 4, 0);
     gex_Event_WaitAll(e, 4, 0);
-    for (i = 0; i < 4; i++) CHECK(e[i] == GEX_EVENT_INVALID);
+    for (int i = 0; i < 4; i++) CHECK(e[i] == GEX_EVENT_INVALID);
 }
 
 static void start(gex_Event_t *e, gex_Rank_t peer, char *remote, int gaps) {
-    int i;
-    for (i = 0; i < WINDOW; i++) {
+    for (int i = 0; i < WINDOW; i++) {
         if (gaps && i % 3 == gaps - 1) e[i] = GEX_EVENT_INVALID;
         else
             e[i] = gex_RMA_PutNB(tm, peer, remote + (size_t)i * BYTES, source + (size_t)i * BYTES, BYTES,
@@ -43,8 +41,8 @@ static void start(gex_Event_t *e, gex_Rank_t peer, char *remote, int gaps) {
 static void operations(gex_Rank_t peer) {
     gex_Event_t e[WINDOW];
     char *remote = seg_of(peer);
-    int gaps, before, rc;
-    for (gaps = 0; gaps <= 3; gaps++) {
+    int before, rc;
+    for (int gaps = 0; gaps <= 3; gaps++) {
         PHASE("WaitSome");
         start(e, peer, remote, gaps);
         while ((before = pending(e, WINDOW)) > 0) {
@@ -82,14 +80,13 @@ static void on_go(gex_Token_t token) { ATOMIC_ADD(&go, 1); }
 
 static void certainly_pending(void) {
     gex_Event_t e[5];
-    int i;
     PHASE("a pending event");
     if (np < 2) return;
     barrier();
     if (me != 0) {
-        for (i = 0; i < 5; i++) e[i] = GEX_EVENT_INVALID;
+        for (int i = 0; i < 5; i++) e[i] = GEX_EVENT_INVALID;
         e[2] = gex_Coll_BarrierNB(tm, 0);
-        for (i = 0; i < 50; i++) {
+        for (int i = 0; i < 50; i++) {
             CHECK(gex_Event_TestAll(e, 5, 0) != 0);
             CHECK(gex_Event_TestSome(e, 5, 0) != 0);
             CHECK(gex_Event_Test(e[2]) != 0);
@@ -114,7 +111,6 @@ static void certainly_pending(void) {
 }
 
 int main(int argc, char **argv) {
-    gex_Rank_t hop;
     test_init("event_arrays", &argc, &argv);
     register_handler(go_index, (gex_AM_Fn_t)on_go, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 0);
     test_attach((uintptr_t)WINDOW * BYTES);
@@ -122,7 +118,7 @@ int main(int argc, char **argv) {
     pattern_fill(source, (size_t)WINDOW * BYTES, 1);
     barrier();
     empty();
-    for (hop = 0; hop < np && hop < 3; hop++) operations((me + hop) % np);
+    for (gex_Rank_t hop = 0; hop < np && hop < 3; hop++) operations((me + hop) % np);
     certainly_pending();
     return test_finish();
 }

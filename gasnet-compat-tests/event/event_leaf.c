@@ -10,12 +10,10 @@ static gex_Rank_t peer;
 static char *remote;
 
 static void fill(int salt) {
-    int i;
-    for (i = 0; i < WINDOW; i++) pattern_fill(source + (size_t)i * BYTES, BYTES, (uint64_t)(salt + i));
+    for (int i = 0; i < WINDOW; i++) pattern_fill(source + (size_t)i * BYTES, BYTES, (uint64_t)(salt + i));
 }
 static void check(int salt) {
-    int i;
-    for (i = 0; i < WINDOW; i++) {
+    for (int i = 0; i < WINDOW; i++) {
         OK(gex_RMA_GetBlocking(tm, back, peer, remote + (size_t)i * BYTES, BYTES, 0));
         CHECK_PATTERN(back, BYTES, (uint64_t)(salt + i));
     }
@@ -26,12 +24,11 @@ static gex_Event_t put(int i, gex_Event_t *lc) {
 
 static void queried_leaves(void) {
     gex_Event_t root[WINDOW];
-    int i;
     fill(100);
-    for (i = 0; i < WINDOW; i++) {
-        gex_Event_t given, asked;
+    for (int i = 0; i < WINDOW; i++) {
+        gex_Event_t given;
         root[i] = put(i, &given);
-        asked = gex_Event_QueryLeaf(root[i], GEX_EC_LC);
+        gex_Event_t asked = gex_Event_QueryLeaf(root[i], GEX_EC_LC);
         CHECK(asked != GEX_EVENT_NO_OP);
         /* a query makes nothing new: either one may be synchronised, and asking again gives the
          * same event */
@@ -41,7 +38,7 @@ static void queried_leaves(void) {
         else gex_Event_Wait(given);
         memset(source + (size_t)i * BYTES, 0xEE, BYTES);
     }
-    for (i = 0; i < WINDOW; i++) gex_Event_Wait(root[i]);
+    for (int i = 0; i < WINDOW; i++) gex_Event_Wait(root[i]);
     check(100);
     CHECK(gex_Event_QueryLeaf(GEX_EVENT_INVALID, GEX_EC_LC) != GEX_EVENT_NO_OP);
     gex_Event_Wait(gex_Event_QueryLeaf(GEX_EVENT_INVALID, GEX_EC_LC));
@@ -50,8 +47,8 @@ static void queried_leaves(void) {
 /* Roots and leaves in one array, in any relative order. */
 static void mixed_arrays(void) {
     gex_Event_t all[2 * WINDOW];
-    int i, how, left;
-    for (how = 0; how < 4; how++) {
+    int i, left;
+    for (int how = 0; how < 4; how++) {
         fill(200 + how * 50);
         for (i = 0; i < WINDOW; i++) {
             int root_at = (how & 1) ? i : 2 * WINDOW - 1 - i, leaf_at = (how & 1) ? WINDOW + i : WINDOW - 1 - i;
@@ -72,22 +69,21 @@ static void mixed_arrays(void) {
 
 static void root_only(void) {
     gex_Event_t root[WINDOW], leaf[WINDOW];
-    int i, round;
+    int round;
     for (round = 0; round < 20; round++) {
         fill(500 + round);
-        for (i = 0; i < WINDOW; i++) root[i] = put(i, &leaf[i]);
-        for (i = 0; i < WINDOW; i++) gex_Event_Wait(root[i]); /* the leaves must not be passed any more */
+        for (int i = 0; i < WINDOW; i++) root[i] = put(i, &leaf[i]);
+        for (int i = 0; i < WINDOW; i++) gex_Event_Wait(root[i]); /* the leaves must not be passed any more */
     }
     check(500 + round - 1);
 }
 
 int main(int argc, char **argv) {
-    gex_Rank_t hop;
     test_init("event_leaf", &argc, &argv);
     test_attach((uintptr_t)WINDOW * BYTES);
     source = (char *)malloc((size_t)WINDOW * BYTES);
     back = (char *)malloc(BYTES);
-    for (hop = 0; hop < np && hop < 3; hop++) {
+    for (gex_Rank_t hop = 0; hop < np && hop < 3; hop++) {
         peer = (me + hop) % np;
         remote = seg_of(peer);
         barrier();

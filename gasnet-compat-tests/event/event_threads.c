@@ -16,8 +16,8 @@ static gex_Event_t handed[THREADS][WINDOW], handed_leaf[THREADS][WINDOW];
 static char *slot(char *base, int t, int i) { return base + ((size_t)t * WINDOW + (size_t)i) * BYTES; }
 
 static void *begin(void *argument) {
-    int t = (int)(intptr_t)argument, i;
-    for (i = 0; i < WINDOW; i++) {
+    int t = (int)(intptr_t)argument;
+    for (int i = 0; i < WINDOW; i++) {
         pattern_fill(slot(source, t, i), BYTES, (uint64_t)(t * 100 + i));
         handed[t][i] = gex_RMA_PutNB(tm, peer, slot(remote, t, i), slot(source, t, i), BYTES, &handed_leaf[t][i], 0);
     }
@@ -25,26 +25,24 @@ static void *begin(void *argument) {
 }
 
 static void *finish(void *argument) {
-    int t = ((int)(intptr_t)argument + 1) % THREADS, i;
-    for (i = 0; i < WINDOW; i++) gex_Event_Wait(handed_leaf[t][i]);
+    int t = ((int)(intptr_t)argument + 1) % THREADS;
+    for (int i = 0; i < WINDOW; i++) gex_Event_Wait(handed_leaf[t][i]);
     if (t % 2) gex_Event_WaitAll(handed[t], WINDOW, 0);
     else
-        for (i = 0; i < WINDOW; i++) gex_Event_Wait(handed[t][i]);
+        for (int i = 0; i < WINDOW; i++) gex_Event_Wait(handed[t][i]);
     return NULL;
 }
 
 static void run(void *(*f)(void *)) {
     pthread_t thread[THREADS];
-    int t;
-    for (t = 0; t < THREADS; t++) REQUIRE(pthread_create(&thread[t], NULL, f, (void *)(intptr_t)t) == 0);
-    for (t = 0; t < THREADS; t++) REQUIRE(pthread_join(thread[t], NULL) == 0);
+    for (int t = 0; t < THREADS; t++) REQUIRE(pthread_create(&thread[t], NULL, f, (void *)(intptr_t)t) == 0);
+    for (int t = 0; t < THREADS; t++) REQUIRE(pthread_join(thread[t], NULL) == 0);
 }
 
 static void check_remote(void) {
     char *back = (char *)malloc(BYTES);
-    int t, i;
-    for (t = 0; t < THREADS; t++) {
-        for (i = 0; i < WINDOW; i++) {
+    for (int t = 0; t < THREADS; t++) {
+        for (int i = 0; i < WINDOW; i++) {
             memset(back, 0, BYTES);
             OK(gex_RMA_GetBlocking(tm, back, peer, slot(remote, t, i), BYTES, 0));
             CHECK_PATTERN(back, BYTES, (uint64_t)(t * 100 + i));
@@ -54,18 +52,19 @@ static void check_remote(void) {
 }
 
 static void *implicit(void *argument) {
-    int t = (int)(intptr_t)argument, i, round;
+    int t = (int)(intptr_t)argument;
     char *back = (char *)malloc((size_t)WINDOW * BYTES);
-    for (round = 0; round < 10; round++) {
-        for (i = 0; i < WINDOW; i++) {
+    for (int round = 0; round < 10; round++) {
+        for (int i = 0; i < WINDOW; i++) {
             pattern_fill(slot(source, t, i), BYTES, (uint64_t)(t * 100 + i + round));
             OK(gex_RMA_PutNBI(tm, peer, slot(remote, t, i), slot(source, t, i), BYTES, GEX_EVENT_DEFER, 0));
         }
         gex_NBI_Wait(GEX_EC_PUT, 0);
-        for (i = 0; i < WINDOW; i++)
+        for (int i = 0; i < WINDOW; i++)
             OK(gex_RMA_GetNBI(tm, back + (size_t)i * BYTES, peer, slot(remote, t, i), BYTES, 0));
         gex_NBI_Wait(GEX_EC_ALL, 0);
-        for (i = 0; i < WINDOW; i++) CHECK_PATTERN(back + (size_t)i * BYTES, BYTES, (uint64_t)(t * 100 + i + round));
+        for (int i = 0; i < WINDOW; i++)
+            CHECK_PATTERN(back + (size_t)i * BYTES, BYTES, (uint64_t)(t * 100 + i + round));
     }
     free(back);
     return NULL;
@@ -73,9 +72,9 @@ static void *implicit(void *argument) {
 
 /* Begins an access region that the main thread waits for. */
 static void *region(void *argument) {
-    int t = (int)(intptr_t)argument, i;
+    int t = (int)(intptr_t)argument;
     gex_NBI_BeginAccessRegion(0);
-    for (i = 0; i < WINDOW; i++) {
+    for (int i = 0; i < WINDOW; i++) {
         pattern_fill(slot(source, t, i), BYTES, (uint64_t)(t * 100 + i));
         OK(gex_RMA_PutNBI(tm, peer, slot(remote, t, i), slot(source, t, i), BYTES, GEX_EVENT_DEFER, 0));
     }
@@ -85,8 +84,8 @@ static void *region(void *argument) {
 
 /* Leaves without waiting. The sources are static memory, which outlives the thread. */
 static void *leave(void *argument) {
-    int t = (int)(intptr_t)argument, i;
-    for (i = 0; i < WINDOW; i++) {
+    int t = (int)(intptr_t)argument;
+    for (int i = 0; i < WINDOW; i++) {
         pattern_fill(slot(source, t, i), BYTES, (uint64_t)(t * 100 + i));
         OK(gex_RMA_PutNBI(tm, peer, slot(remote, t, i), slot(source, t, i), BYTES, GEX_EVENT_DEFER, 0));
     }

@@ -28,18 +28,16 @@ static void on_ack(gex_Token_t token) {
     gex_HSL_Unlock(&static_lock);
 }
 static int acknowledged_now(void) {
-    int n;
     gex_HSL_Lock(&static_lock);
-    n = acknowledged;
+    int n = acknowledged;
     gex_HSL_Unlock(&static_lock);
     return n;
 }
 
 static void single(void) {
-    int i;
     PHASE("one lock");
     gex_HSL_Init(&dynamic_lock);
-    for (i = 0; i < 1000; i++) {
+    for (int i = 0; i < 1000; i++) {
         gex_HSL_Lock(&static_lock);
         gex_HSL_Unlock(&static_lock);
         CHECK(gex_HSL_Trylock(&static_lock) == GASNET_OK);
@@ -50,7 +48,7 @@ static void single(void) {
         gex_HSL_Unlock(&dynamic_lock);
     }
     PHASE("many locks, initialised and destroyed");
-    for (i = 0; i < 200; i++) {
+    for (int i = 0; i < 200; i++) {
         gex_HSL_t *lock = (gex_HSL_t *)malloc(sizeof *lock);
         gex_HSL_Init(lock);
         gex_HSL_Lock(lock);
@@ -61,15 +59,13 @@ static void single(void) {
 }
 
 int main(int argc, char **argv) {
-    int i;
-    long total;
     test_init("hsl", &argc, &argv);
     register_handler(add_index, (gex_AM_Fn_t)on_add, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 1);
     register_handler(ack_index, (gex_AM_Fn_t)on_ack, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT, 0);
     single();
     barrier();
     PHASE("handlers and the main line");
-    for (i = 0; i < MESSAGES; i++) {
+    for (int i = 0; i < MESSAGES; i++) {
         OK(gex_AM_RequestShort1(tm, (gex_Rank_t)((me + (unsigned)i) % np), add_index, 0, 3));
         gex_HSL_Lock(&counter_lock);
         CHECK(counter == mirror);
@@ -81,10 +77,9 @@ int main(int argc, char **argv) {
     }
     GASNET_BLOCKUNTIL(acknowledged_now() == MESSAGES);
     barrier();
-    total = MESSAGES;
-    for (i = 0; i < MESSAGES; i++) { /* who sent to me */
-        gex_Rank_t r;
-        for (r = 0; r < np; r++)
+    long total = MESSAGES;
+    for (int i = 0; i < MESSAGES; i++) { /* who sent to me */
+        for (gex_Rank_t r = 0; r < np; r++)
             if ((r + (unsigned)i) % np == me) total += 3;
     }
     gex_HSL_Lock(&counter_lock);

@@ -14,8 +14,7 @@ static volatile long counter;
 static int inside, tried, stage;
 
 static void *contend(void *unused) {
-    int i;
-    for (i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < ROUNDS; i++) {
         if (i % 4 == 3) {
             while (gex_HSL_Trylock(&lock) != GASNET_OK) {
                 ATOMIC_ADD(&tried, 1);

@@ -12,23 +12,19 @@ static gex_Event_t put(gex_Rank_t peer, char *remote) {
 }
 
 static void all_different(const gex_Event_t *event, int count) {
-    int i, j;
-    for (i = 0; i < count; i++)
-        for (j = 0; j < i; j++) CHECK(event[i] == GEX_EVENT_INVALID || event[i] != event[j]);
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < i; j++) CHECK(event[i] == GEX_EVENT_INVALID || event[i] != event[j]);
 }
 
 int main(int argc, char **argv) {
-    gex_Rank_t peer;
-    char *remote;
-    int round, i;
     test_init("leaf_keeps_root", &argc, &argv);
     test_attach(2 * BYTES);
     data = (char *)malloc(2 * BYTES);
     pattern_fill(data, BYTES, 5);
-    peer = (me + 1) % np;
-    remote = seg_of(peer);
+    gex_Rank_t peer = (me + 1) % np;
+    char *remote = seg_of(peer);
     barrier();
-    for (round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < ROUNDS; round++) {
         gex_Event_t event[3];
         PHASE("a region's leaf");
         gex_NBI_BeginAccessRegion(0);
@@ -37,11 +33,11 @@ int main(int argc, char **argv) {
         event[0] = gex_NBI_EndAccessRegion(0);
         gex_Event_Wait(gex_Event_QueryLeaf(event[0], GEX_EC_GET));
         PHASE("other operations");
-        for (i = 1; i < 3; i++) event[i] = put(peer, remote);
+        for (int i = 1; i < 3; i++) event[i] = put(peer, remote);
         all_different(event, 3);
         PHASE("the root");
-        for (i = 0; i < 3; i++) gex_Event_Wait(event[i]);
-        for (i = 0; i < 3; i++) event[i] = put(peer, remote);
+        for (int i = 0; i < 3; i++) gex_Event_Wait(event[i]);
+        for (int i = 0; i < 3; i++) event[i] = put(peer, remote);
         all_different(event, 3);
         gex_Event_WaitAll(event, 3, 0);
     }

@@ -17,11 +17,9 @@ int sched_yield(void) {
 }
 
 static unsigned yields_of_polls(int mode) {
-    unsigned before;
-    int i;
     OK(gasnet_set_waitmode(mode));
-    before = ATOMIC_GET(&yields);
-    for (i = 0; i < 200000; i++) OK(gasnet_AMPoll());
+    unsigned before = ATOMIC_GET(&yields);
+    for (int i = 0; i < 200000; i++) OK(gasnet_AMPoll());
     return ATOMIC_GET(&yields) - before;
 }
 #endif

@@ -28,14 +28,14 @@ static void *run_handler(void *unused) {
 }
 
 int main(int argc, char **argv) {
-    int iterations = 0, before;
-    uint32_t *go, one = 1;
+    int iterations = 0;
+    uint32_t one = 1;
     pthread_t thread;
     test_init("refused_sleep_yields", &argc, &argv);
     register_handler(long_index, (gex_AM_Fn_t)on_long, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 0);
     OK(gasnet_set_waitmode(GASNET_WAIT_BLOCK));
     test_attach(GASNET_PAGESIZE);
-    go = (uint32_t *)(void *)seg_of(1);
+    uint32_t *go = (uint32_t *)(void *)seg_of(1);
     barrier();
     if (me == 1) {
         GASNET_BLOCKUNTIL(ATOMIC_GET(go) == 1);
@@ -46,7 +46,7 @@ int main(int argc, char **argv) {
         OK(gex_RMA_PutBlocking(tm, 1, go, &one, sizeof one, 0));
         while (!ATOMIC_GET(&entered)) usleep(1000);
         PHASE("beside the handler");
-        before = ATOMIC_GET(&yields);
+        int before = ATOMIC_GET(&yields);
         GASNET_BLOCKUNTIL(++iterations >= ITERATIONS);
         before = yields - before;
         CHECKF(2 * before >= ITERATIONS, "%d yields in %d iterations of a wait", before, iterations);

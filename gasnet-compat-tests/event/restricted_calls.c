@@ -16,7 +16,6 @@ static void all_calls(void) {
     gex_Rank_t n = 0;
     void *address = NULL;
     uintptr_t size = 0;
-    gex_Event_t event;
     CHECK(gex_System_QueryJobRank() == me && gex_System_QueryJobSize() == np);
     gex_System_QueryNbrhdInfo(&info, &n, NULL);
     CHECK(info != NULL && n >= 1);
@@ -46,7 +45,7 @@ static void all_calls(void) {
     CHECK(gex_AM_MaxReplyMedium(tm, 0, GEX_EVENT_NOW, 0, 3) >= gex_AM_LUBReplyMedium());
     CHECK(gex_AM_MaxRequestLong(tm, 0, GEX_EVENT_NOW, 0, 3) >= gex_AM_LUBRequestLong());
     CHECK(gex_AM_MaxReplyLong(tm, 0, GEX_EVENT_NOW, 0, 3) >= gex_AM_LUBReplyLong());
-    event = gex_EP_QueryBoundSegmentNB(tm, me, &address, NULL, &size, GEX_FLAG_IMMEDIATE);
+    gex_Event_t event = gex_EP_QueryBoundSegmentNB(tm, me, &address, NULL, &size, GEX_FLAG_IMMEDIATE);
     CHECK(event == GEX_EVENT_INVALID && address == gex_Segment_QueryAddr(segment));
 }
 
@@ -72,7 +71,6 @@ static void on_reply(gex_Token_t token) {
 }
 
 int main(int argc, char **argv) {
-    gex_Rank_t r;
     test_init("restricted_calls", &argc, &argv);
     register_handler(request_index, (gex_AM_Fn_t)on_request, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 0);
     register_handler(reply_index, (gex_AM_Fn_t)on_reply, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT, 0);
@@ -83,7 +81,7 @@ int main(int argc, char **argv) {
     all_calls();
     locked();
     PHASE("handlers");
-    for (r = 0; r < np; r++) OK(gex_AM_RequestShort0(tm, r, request_index, 0));
+    for (gex_Rank_t r = 0; r < np; r++) OK(gex_AM_RequestShort0(tm, r, request_index, 0));
     GASNET_BLOCKUNTIL(ATOMIC_GET(&answered) == (int)np);
     barrier();
     return test_finish();

@@ -17,9 +17,8 @@ static stack_t present(void) {
 }
 
 static void *without(void *unused) {
-    stack_t given;
     gasnet_AMPoll();
-    given = present();
+    stack_t given = present();
     CHECK(!(given.ss_flags & SS_DISABLE) && given.ss_size >= 64 << 10);
     return given.ss_sp;
 }
@@ -41,12 +40,11 @@ static void *run(void *(*body)(void *)) {
 
 int main(int argc, char **argv) {
     unsigned char resident;
-    int i;
     test_init("signal_stacks", &argc, &argv);
     own.ss_size = 64 << 10;
     own.ss_sp = malloc(own.ss_size);
     REQUIRE(own.ss_sp != NULL);
-    for (i = 0; i < 20; i++) {
+    for (int i = 0; i < 20; i++) {
         void *given = run(without);
         CHECKF(mincore(given, 1, &resident) != 0, "the stack of thread %d is still mapped", i);
     }

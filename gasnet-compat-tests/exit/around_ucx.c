@@ -21,9 +21,8 @@ static gex_TM_t tm;
 static void nothing_handler(gex_Token_t token, void *payload, size_t bytes) {}
 
 static void poll_and_write(const char *text) {
-    ssize_t ignored;
     gasnet_AMPoll();
-    ignored = write(1, text, strlen(text));
+    ssize_t ignored = write(1, text, strlen(text));
     (void)ignored;
 }
 static void before_ucx(void) { poll_and_write("before UCX\n"); }
@@ -39,8 +38,6 @@ int main(int argc, char **argv) {
     static char payload[512];
     gex_Client_t client;
     gex_EP_t ep;
-    gex_Rank_t next;
-    int i;
     if (argc < 3) return 2;
     atexit(before_ucx);
     if (!strcmp(argv[1], "client") && !dlopen("libucp.so.0", RTLD_NOW | RTLD_GLOBAL)) {
@@ -52,8 +49,8 @@ int main(int argc, char **argv) {
     gex_EP_RegisterHandlers(ep, handlers, sizeof handlers / sizeof *handlers);
     atexit(after_gasnet);
     gex_Event_Wait(gex_Coll_BarrierNB(tm, 0));
-    next = (gex_TM_QueryRank(tm) + 1) % gex_TM_QuerySize(tm);
-    for (i = 0; i < MESSAGES; i++)
+    gex_Rank_t next = (gex_TM_QueryRank(tm) + 1) % gex_TM_QuerySize(tm);
+    for (int i = 0; i < MESSAGES; i++)
         gex_AM_RequestMedium0(tm, next, NOTHING_INDEX, payload, sizeof payload, GEX_EVENT_NOW, 0);
     if (!strcmp(argv[2], "exit")) exit(0);
     if (!strcmp(argv[2], "gasnet_exit")) gasnet_exit(0);

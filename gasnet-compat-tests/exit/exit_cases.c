@@ -105,14 +105,13 @@ static void free_later(int attaches) {
 static pid_t starve(void) {
     cpu_set_t one;
     int cpu = 0;
-    pid_t child;
     CPU_ZERO(&one);
     if (!sched_getaffinity(0, sizeof one, &one))
         while (cpu < CPU_SETSIZE - 1 && !CPU_ISSET(cpu, &one)) cpu++;
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
     sched_setaffinity(0, sizeof one, &one);
-    child = fork();
+    pid_t child = fork();
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
         spin();
@@ -145,8 +144,7 @@ static void at_exit(void) {
     if (last && !strcmp(case_name, "handler-ends-gasnet")) gasnet_exit(7);
     if (last && !strcmp(case_name, "handler-killed")) raise(SIGKILL);
     if (!strcmp(case_name, "handler-calls")) {
-        int i;
-        for (i = 0; i < 1000000; i++) gasnet_AMPoll(); /* not every poll looks whether the job has ended */
+        for (int i = 0; i < 1000000; i++) gasnet_AMPoll(); /* not every poll looks whether the job has ended */
         complain("atexit went on\n");
     }
 }
@@ -154,8 +152,7 @@ static void at_exit(void) {
 /* More than the limit that test_ends.py sets. */
 static void use_memory(void) {
     enum { MIB = 1 << 20, BLOCKS = 1024 };
-    int i;
-    for (i = 0; i < BLOCKS; i++) {
+    for (int i = 0; i < BLOCKS; i++) {
         char *block = (char *)malloc(MIB);
         if (block) memset(block, i, MIB);
     }
@@ -246,9 +243,8 @@ static void *exit_in_every_thread(void *argument) {
 
 static void run_threads(void *(*function)(void *)) {
     pthread_t threads[THREADS];
-    int i;
-    for (i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, function, i ? NULL : (void *)&thread_code);
-    for (i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, function, i ? NULL : (void *)&thread_code);
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
 }
 
 static void *read_stdin(void *argument) {
@@ -259,8 +255,8 @@ static void *read_stdin(void *argument) {
 
 /* As daemons do; then opens files that get the same numbers. */
 static void close_descriptors(void) {
-    int fd, opened = 0;
-    for (fd = 3; fd < 256; fd++) {
+    int opened = 0;
+    for (int fd = 3; fd < 256; fd++) {
         if (close(fd) == 0) opened++;
     }
     while (opened-- > 0) open("/dev/null", O_RDWR);
@@ -340,10 +336,9 @@ static void run_crash(const char *name) {
 }
 
 static int run_process(const char *name) {
-    pid_t child;
     int status = 0;
     if (!strcmp(name, "child-exits") || !strcmp(name, "child-gasnet-exits") || !strcmp(name, "child-crashes")) {
-        child = fork();
+        pid_t child = fork();
         if (child == 0) {
             if (!strcmp(name, "child-exits")) exit(3);
             if (!strcmp(name, "child-crashes")) abort();
@@ -406,8 +401,7 @@ static int run_process(const char *name) {
         return 1;
     }
     if (!strcmp(name, "much-output")) {
-        int i;
-        for (i = 0; i < 20000; i++) printf("line %d\n", i);
+        for (int i = 0; i < 20000; i++) printf("line %d\n", i);
         return 1;
     }
     return 0;

@@ -24,14 +24,12 @@ static void barrier(void) { gex_Event_Wait(gex_Coll_BarrierNB(tm, 0)); }
 int main(int argc, char **argv) {
     static char data[BYTES];
     gex_AM_Entry_t entry;
-    gex_Rank_t me, np, next;
     void *address = NULL;
-    int round;
     volatile unsigned work = 0;
     if (gex_Client_Init(&client, &ep, &tm, "LIFE", &argc, &argv, 0) != GASNET_OK) return 98;
-    me = gex_TM_QueryRank(tm);
-    np = gex_TM_QuerySize(tm);
-    next = (me + 1) % np;
+    gex_Rank_t me = gex_TM_QueryRank(tm);
+    gex_Rank_t np = gex_TM_QuerySize(tm);
+    gex_Rank_t next = (me + 1) % np;
     memset(&entry, 0, sizeof entry);
     entry.gex_index = INDEX;
     entry.gex_fnptr = (gex_AM_Fn_t)count_handler;
@@ -40,11 +38,10 @@ int main(int argc, char **argv) {
     if (gex_Segment_Attach(&segment, tm, BYTES) != GASNET_OK) return 96;
     gex_Event_Wait(gex_EP_QueryBoundSegmentNB(tm, next, &address, NULL, NULL, 0));
     barrier();
-    for (round = 0; round < ROUNDS; round++) {
-        unsigned i;
+    for (int round = 0; round < ROUNDS; round++) {
         gex_RMA_PutBlocking(tm, next, address, data, sizeof data, 0);
         gex_AM_RequestMedium0(tm, next, INDEX, data, 64, GEX_EVENT_NOW, 0);
-        for (i = 0; i < 200000; i++) work += i;
+        for (unsigned i = 0; i < 200000; i++) work += i;
         GASNET_BLOCKUNTIL(__atomic_load_n(&received, __ATOMIC_ACQUIRE) > round);
         barrier();
     }

@@ -18,11 +18,10 @@ int main(int argc, char **argv) {
     gex_Client_t client;
     gex_EP_t ep;
     gex_TM_t tm;
-    int round;
     gex_Client_Init(&client, &ep, &tm, "one_way", &argc, &argv, 0);
     gex_EP_RegisterHandlers(ep, handlers, sizeof handlers / sizeof *handlers);
     gex_Event_Wait(gex_Coll_BarrierNB(tm, 0));
-    for (round = 1; round <= ROUNDS; round++) {
+    for (int round = 1; round <= ROUNDS; round++) {
         gex_AM_RequestShort0(tm, (gex_TM_QueryRank(tm) + 1) % gex_TM_QuerySize(tm), NOTE_INDEX, 0);
         GASNET_BLOCKUNTIL(notes >= round);
     }

@@ -66,9 +66,7 @@ int main(int argc, char **argv) {
                                      {EMPTY_LONG, (gex_AM_Fn_t)on_empty_long},
                                      {INSIDE, (gex_AM_Fn_t)inside},
                                      {DONE, (gex_AM_Fn_t)on_done}};
-    gasnet_node_t peer, r;
-    size_t medium, bytes;
-    int i;
+    gasnet_node_t peer;
     gasnet1_init("am_sizes", &argc, &argv);
     OK(gasnet_attach(table, (int)ARRAY_LENGTH(table), 2 * MOST, 0));
     gasnet1_look_around();
@@ -77,10 +75,10 @@ int main(int argc, char **argv) {
     CHECK(gasnet_AMMaxArgs() == gex_AM_MaxArgs());
     CHECK(gasnet_AMMaxMedium() <= gex_AM_LUBRequestMedium() && gasnet_AMMaxMedium() <= gex_AM_LUBReplyMedium());
     CHECK(gasnet_AMMaxLongRequest() >= gex_AM_LUBRequestLong() && gasnet_AMMaxLongReply() >= gex_AM_LUBReplyLong());
-    medium = gasnet_AMMaxMedium();
+    size_t medium = gasnet_AMMaxMedium();
     long_bytes = MIN(gasnet_AMMaxLongRequest(), gasnet_AMMaxLongReply());
     long_bytes = MIN(long_bytes, (size_t)MOST);
-    bytes = MAX(medium, long_bytes);
+    size_t bytes = MAX(medium, long_bytes);
     sent = (char *)malloc(bytes);
     answer = (char *)malloc(bytes);
     pattern_fill(sent, bytes, 5);
@@ -88,19 +86,19 @@ int main(int argc, char **argv) {
     gasnet1_barrier();
 
     /* the senders to one rank take turns: they use the same target memory */
-    for (r = 0; r < np; r++) {
+    for (gasnet_node_t r = 0; r < np; r++) {
         peer = (r + 1) % np;
         if (r == me) {
             size_t sizes[] = {0, 1, 7, 511, 512, medium - 1, medium};
             PHASE("Medium sizes");
-            for (i = 0; i < (int)ARRAY_LENGTH(sizes); i++) {
+            for (int i = 0; i < (int)ARRAY_LENGTH(sizes); i++) {
                 OK(gasnet_AMRequestMedium0(peer, MEDIUM, sizes[i] ? sent : NULL, sizes[i]));
                 wait_for(1);
             }
             PHASE("Long sizes");
             sizes[5] = long_bytes - 1;
             sizes[6] = long_bytes;
-            for (i = 0; i < (int)ARRAY_LENGTH(sizes); i++) {
+            for (int i = 0; i < (int)ARRAY_LENGTH(sizes); i++) {
                 OK(gasnet_AMRequestLong0(peer, LONG, sizes[i] ? sent : NULL, sizes[i], at(peer, 0)));
                 wait_for(1);
                 OK(gasnet_AMRequestLongAsync0(peer, LONG, sizes[i] ? sent : NULL, sizes[i], at(peer, 0)));
@@ -111,13 +109,13 @@ int main(int argc, char **argv) {
     }
     peer = (me + np - 1) % np;
     PHASE("an empty Long keeps its address");
-    for (i = 0; i < 5; i++) {
+    for (int i = 0; i < 5; i++) {
         OK(gasnet_AMRequestLong1(peer, EMPTY_LONG, NULL, 0, at(peer, (size_t)i * 8), i * 8));
         OK(gasnet_AMRequestLongAsync1(peer, EMPTY_LONG, NULL, 0, at(peer, (size_t)i * 8), i * 8));
     }
     wait_for(10);
     PHASE("inside a handler");
-    for (i = 0; i < 20; i++) {
+    for (int i = 0; i < 20; i++) {
         gasnet_hsl_lock(&lock);
         gasnet_hsl_unlock(&lock);
         OK(gasnet_AMRequestShort0(peer, INSIDE));

@@ -9,8 +9,6 @@ static char data[70000];
 
 int main(int argc, char **argv) {
     gasnet_seginfo_t one = {data, 7};
-    gasnet_node_t peer;
-    gasnet_node_t node;
     char *theirs = NULL;
     char back[70000];
     test_name = "attach_everything";
@@ -24,8 +22,8 @@ int main(int argc, char **argv) {
     CHECK(segment == GEX_SEGMENT_INVALID);
     OK(gasnet_getSegmentInfo(&one, 1));
     CHECK(one.addr == NULL && one.size == UINTPTR_MAX);
-    peer = (me + 1) % np;
-    for (node = 0; node < np; node++) {
+    gasnet_node_t peer = (me + 1) % np;
+    for (gasnet_node_t node = 0; node < np; node++) {
         char *mine = data, *address;
         gex_Event_Wait(gex_Coll_BroadcastNB(tm, node, &address, &mine, sizeof mine, 0));
         if (node == peer) theirs = address;

@@ -7,9 +7,8 @@
 
 int main(int argc, char **argv) {
     const uintptr_t odd[] = {1, 8, GASNET_PAGESIZE - 1, GASNET_PAGESIZE + 1, 3 * GASNET_PAGESIZE / 2};
-    size_t i;
     gasnet1_init("attach_sizes", &argc, &argv);
-    for (i = 0; i < ARRAY_LENGTH(odd); i++) {
+    for (size_t i = 0; i < ARRAY_LENGTH(odd); i++) {
         CHECKF(gasnet_attach(NULL, 0, odd[i], 0) == GASNET_ERR_BAD_ARG, "of %zu bytes", (size_t)odd[i]);
     }
     OK(gasnet_attach(NULL, 0, GASNET_PAGESIZE, 0));

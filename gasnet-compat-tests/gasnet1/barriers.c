@@ -17,9 +17,8 @@ static int finish_try(int id, int flags) {
 }
 
 static void named(void) {
-    int round;
     PHASE("named and anonymous");
-    for (round = 0; round < 30; round++) {
+    for (int round = 0; round < 30; round++) {
         int anonymous = round % 3 == 0 || (round % 3 == 1 && me % 2 == 0), id = 1000 + round, result = -1;
         int flags = anonymous ? GASNET_BARRIERFLAG_ANONYMOUS : 0;
         if (anonymous) id = -7 - (int)me; /* ignored */
@@ -50,9 +49,8 @@ static void mismatched(void) {
 
 static void split(void) {
     gasnet_node_t peer = (me + 1) % np;
-    int round;
     PHASE("transfers between notify and wait");
-    for (round = 1; round < 40; round++) {
+    for (int round = 1; round < 40; round++) {
         gasnet_put_val(peer, at(peer, 0), (gasnet_register_value_t)round, 4);
         gasnet_barrier_notify(round, 0);
         gasnet_put_val(peer, at(peer, 8), (gasnet_register_value_t)round, 4);
@@ -65,15 +63,14 @@ static void split(void) {
 
 static void wait_modes(void) {
     const int modes[] = {GASNET_WAIT_BLOCK, GASNET_WAIT_SPINBLOCK, GASNET_WAIT_SPIN};
-    int i, round, total = 0;
-    for (i = 0; i < 3; i++) {
+    int total = 0;
+    for (int i = 0; i < 3; i++) {
         PHASE("wait modes");
         OK(gasnet_set_waitmode(modes[i]));
-        for (round = 0; round < 20; round++) {
-            gasnet_node_t r;
+        for (int round = 0; round < 20; round++) {
             /* some messages are under way when the wait begins, others are not */
             if (round % 5 == 4) usleep(me * 300);
-            for (r = 0; r < np; r++) OK(gasnet_AMRequestShort1(r, ADD, 2));
+            for (gasnet_node_t r = 0; r < np; r++) OK(gasnet_AMRequestShort1(r, ADD, 2));
             total += 2 * (int)np;
             GASNET_BLOCKUNTIL(ATOMIC_GET(&arrived) == total);
             gasnet1_barrier();

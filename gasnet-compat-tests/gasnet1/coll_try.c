@@ -8,21 +8,19 @@
 enum { FLAGS = GASNET_COLL_IN_MYSYNC | GASNET_COLL_OUT_MYSYNC | GASNET_COLL_LOCAL };
 
 int main(int argc, char **argv) {
-    int round;
     gasnet1_init("coll_try", &argc, &argv);
     gasnet1_attach(NULL, 0, 65536);
-    for (round = 0; round < 20; round++) {
+    for (int round = 0; round < 20; round++) {
         gasnet_image_t root = (gasnet_image_t)(round % (int)gasnet_nodes());
         int mine = (int)gasnet_mynode() + 10 * round, got = -1, *all = (int *)calloc(gasnet_nodes(), sizeof *all);
-        gasnet_coll_handle_t one;
-        int result, i;
-        one = gasnet_coll_broadcast_nb(GASNET_TEAM_ALL, &got, root, &mine, sizeof mine, FLAGS);
+        int result;
+        gasnet_coll_handle_t one = gasnet_coll_broadcast_nb(GASNET_TEAM_ALL, &got, root, &mine, sizeof mine, FLAGS);
         while ((result = gasnet_coll_try_sync(one)) == GASNET_ERR_NOT_READY) {}
         CHECK(result == GASNET_OK && got == (int)root + 10 * round);
         one = gasnet_coll_gather_all_nb(GASNET_TEAM_ALL, all, &mine, sizeof mine, FLAGS);
         while ((result = gasnet_coll_try_sync(one)) == GASNET_ERR_NOT_READY) {}
         CHECK(result == GASNET_OK);
-        for (i = 0; i < (int)gasnet_nodes(); i++) CHECK(all[i] == i + 10 * round);
+        for (int i = 0; i < (int)gasnet_nodes(); i++) CHECK(all[i] == i + 10 * round);
         free(all);
     }
     return test_finish();

@@ -8,7 +8,6 @@
 int main(int argc, char **argv) {
     const int codes[] = {GASNET_OK,          GASNET_ERR_NOT_INIT,  GASNET_ERR_RESOURCE,
                          GASNET_ERR_BAD_ARG, GASNET_ERR_NOT_READY, GASNET_ERR_BARRIER_MISMATCH};
-    size_t i, j;
     gasnet1_init("errors", &argc, &argv);
     gasnet1_attach(NULL, 0, 4096);
     NAME(GASNET_OK);
@@ -18,12 +17,12 @@ int main(int argc, char **argv) {
     NAME(GASNET_ERR_NOT_READY);
     NAME(GASNET_ERR_BARRIER_MISMATCH);
     CHECK(GASNET_OK == 0);
-    for (i = 0; i < ARRAY_LENGTH(codes); i++) {
+    for (size_t i = 0; i < ARRAY_LENGTH(codes); i++) {
         CHECK(strlen(gasnet_ErrorDesc(codes[i])) > 3);
-        for (j = 0; j < i; j++)
+        for (size_t j = 0; j < i; j++)
             CHECK(codes[i] != codes[j] && strcmp(gasnet_ErrorDesc(codes[i]), gasnet_ErrorDesc(codes[j])));
     }
-    for (i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 3; i++) {
         const int unknown[] = {-1, 1, 10999};
         CHECK(gasnet_ErrorName(unknown[i]) && gasnet_ErrorName(unknown[i])[0]);
         CHECK(gasnet_ErrorDesc(unknown[i]) && gasnet_ErrorDesc(unknown[i])[0]);

@@ -33,9 +33,9 @@ static int job(int which, int argc, char **argv) {
 
 int main(int argc, char **argv) {
     const char *which = getenv("EXIT_CASE");
-    int i, failures = 0;
+    int failures = 0;
     if (which) return job(atoi(which), argc, argv);
-    for (i = 0; i < CASES; i++) {
+    for (int i = 0; i < CASES; i++) {
         int status = -1;
         pid_t child = fork();
         if (child == 0) {

@@ -28,7 +28,6 @@ static void on_medium(gasnet_token_t token, void *buffer, size_t bytes, gasnet_h
 
 int main(int argc, char **argv) {
     gasnet_handlerentry_t table[] = {{0, (gex_AM_Fn_t)on_medium}};
-    gasnet_node_t peer;
     char text[8] = "";
     test_name = "exported_symbols1";
     if (init(&argc, &argv) != GASNET_OK) return 1;
@@ -38,7 +37,7 @@ int main(int argc, char **argv) {
     OK(attach(table, 1, GASNET_PAGESIZE, 0));
     gasnet1_look_around();
     gasnet1_barrier();
-    peer = (me + 1) % np;
+    gasnet_node_t peer = (me + 1) % np;
     OK(request(peer, table[0].index, "hello", 5, -9));
     put(peer, at(peer, 100), "world", 6);
     wait_syncnb(get_nb(text, peer, at(peer, 100), 6));

@@ -23,11 +23,10 @@ static void on_ack(gasnet_token_t token) { ATOMIC_ADD(&acknowledged, 1); }
 
 static void single(void) {
     gasnet_hsl_t *dynamic = (gasnet_hsl_t *)malloc(sizeof *dynamic);
-    int i;
     PHASE("one thread");
     memset(dynamic, 0xff, sizeof *dynamic);
     gasnet_hsl_init(dynamic);
-    for (i = 0; i < 1000; i++) {
+    for (int i = 0; i < 1000; i++) {
         gasnet_hold_interrupts();
         gasnet_hsl_lock(dynamic);
         CHECK(gasnet_hsl_trylock(&inner) == GASNET_OK);
@@ -54,8 +53,7 @@ static void *holds(void *argument) {
     return argument;
 }
 static void *adds(void *argument) {
-    int i;
-    for (i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < ROUNDS; i++) {
         if (i % 3 == 0) {
             while (gasnet_hsl_trylock(&outer) != GASNET_OK) sched_yield();
         } else {
@@ -68,7 +66,6 @@ static void *adds(void *argument) {
 }
 static void threads(void) {
     pthread_t thread[THREADS];
-    int i;
     PHASE("a lock that another thread holds");
     REQUIRE(pthread_create(&thread[0], NULL, holds, NULL) == 0);
     while (!ATOMIC_GET(&held)) usleep(100);
@@ -78,8 +75,8 @@ static void threads(void) {
     gasnet_hsl_unlock(&outer);
     pthread_join(thread[0], NULL);
     PHASE("threads");
-    for (i = 0; i < THREADS; i++) REQUIRE(pthread_create(&thread[i], NULL, adds, NULL) == 0);
-    for (i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
+    for (int i = 0; i < THREADS; i++) REQUIRE(pthread_create(&thread[i], NULL, adds, NULL) == 0);
+    for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
     CHECKF(shared == (long)THREADS * ROUNDS, "%ld", shared);
 }
 #else
@@ -88,7 +85,6 @@ static void threads(void) {}
 
 int main(int argc, char **argv) {
     gasnet_handlerentry_t table[] = {{ADD, (gex_AM_Fn_t)on_add}, {ACK, (gex_AM_Fn_t)on_ack}};
-    int i;
     gasnet1_init("locks", &argc, &argv);
     gasnet1_attach(table, 2, 4096);
     gasnet1_barrier();
@@ -96,7 +92,7 @@ int main(int argc, char **argv) {
     threads();
     gasnet1_barrier();
     PHASE("handlers and the main line");
-    for (i = 0; i < MESSAGES; i++) {
+    for (int i = 0; i < MESSAGES; i++) {
         OK(gasnet_AMRequestShort1((gasnet_node_t)((me + 1) % np), ADD, 3));
         gasnet_hsl_lock(&outer);
         CHECK(counter == mirror);

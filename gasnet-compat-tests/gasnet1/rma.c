@@ -48,10 +48,9 @@ static void get(int kind, char *dest, gasnet_node_t peer, char *source, size_t b
 }
 
 static void transfers(gasnet_node_t peer) {
-    int kind, i;
-    for (kind = 0; kind < KINDS; kind++) {
+    for (int kind = 0; kind < KINDS; kind++) {
         PHASE(names[kind]);
-        for (i = 0; i < (int)ARRAY_LENGTH(sizes); i++) {
+        for (int i = 0; i < (int)ARRAY_LENGTH(sizes); i++) {
             size_t bytes = sizes[i], shift = (size_t)(kind + i) % 9;
             uint64_t seed = (uint64_t)(kind * 100 + i) + me;
             pattern_fill(scratch + shift, bytes, seed);
@@ -81,11 +80,10 @@ static void fill(int kind, gasnet_node_t peer, char *dest, int value, size_t byt
 }
 
 static void fills(gasnet_node_t peer) {
-    int kind, i;
     PHASE("memset");
     memset(local, 0x11, MOST);
-    for (kind = 0; kind < 4; kind++) {
-        for (i = 0; i < (int)ARRAY_LENGTH(sizes); i++) {
+    for (int kind = 0; kind < 4; kind++) {
+        for (int i = 0; i < (int)ARRAY_LENGTH(sizes); i++) {
             size_t bytes = sizes[i], j;
             int value = 0x180 + i; /* only the low byte counts */
             gasnet_put_bulk(peer, target(peer, 0), local, MOST);
@@ -99,17 +97,16 @@ static void fills(gasnet_node_t peer) {
 }
 
 int main(int argc, char **argv) {
-    unsigned turn, hop, step;
     gasnet1_init("rma", &argc, &argv);
     gasnet1_attach(NULL, 0, (uintptr_t)PARTS * SLOT);
     local = (char *)malloc(MOST);
     scratch = (char *)malloc(MOST);
     back = (char *)malloc(MOST);
     gasnet1_barrier();
-    step = np > 8 ? (unsigned)np / 3 : 1U;
-    for (turn = 0; turn < np; turn += PARTS) {
+    unsigned step = np > 8 ? (unsigned)np / 3 : 1U;
+    for (unsigned turn = 0; turn < np; turn += PARTS) {
         if (me / PARTS == turn / PARTS) {
-            for (hop = 0; hop < np; hop += step) {
+            for (unsigned hop = 0; hop < np; hop += step) {
                 transfers((gasnet_node_t)((me + hop) % np));
                 fills((gasnet_node_t)((me + hop) % np));
             }

@@ -37,12 +37,11 @@ static void before_attach(void) {
 
 static void check_segments(void) {
     gasnet_seginfo_t *table = (gasnet_seginfo_t *)malloc((np + 2) * sizeof *table);
-    gasnet_node_t r, known;
     PHASE("gasnet_getSegmentInfo");
-    for (known = 0; known <= np + 2; known++) {
+    for (gasnet_node_t known = 0; known <= np + 2; known++) {
         memset(table, 0x5a, (np + 2) * sizeof *table);
         CHECK(gasnet_getSegmentInfo(table, (int)known) == GASNET_OK);
-        for (r = 0; r < np + 2; r++) {
+        for (gasnet_node_t r = 0; r < np + 2; r++) {
             if (r < known && r < np) {
                 CHECK((uintptr_t)table[r].addr % GASNET_PAGESIZE == 0 && table[r].addr != NULL);
                 CHECKF(table[r].size == (1 + r % 3) * (uintptr_t)GASNET_PAGESIZE, "rank %u has %zu bytes", (unsigned)r,
@@ -57,12 +56,11 @@ static void check_segments(void) {
 
 static void check_nodes(void) {
     gasnet_nodeinfo_t *table = (gasnet_nodeinfo_t *)malloc((np + 1) * sizeof *table);
-    gasnet_node_t r;
     PHASE("gasnet_getNodeInfo");
     memset(table, 0x5a, (np + 1) * sizeof *table);
     CHECK(gasnet_getNodeInfo(table, (int)np + 1) == GASNET_OK);
     CHECK(table[np].host == 0x5a5a5a5a);
-    for (r = 0; r < np; r++) {
+    for (gasnet_node_t r = 0; r < np; r++) {
         CHECK(table[r].host < np && table[r].supernode < np);
         if (table[r].supernode == table[me].supernode) {
             /* the offset leads to the segment */
@@ -81,8 +79,6 @@ int main(int argc, char **argv) {
     gex_EP_t e = GEX_EP_INVALID;
     gex_TM_t t = GEX_TM_INVALID;
     gex_Segment_t s = GEX_SEGMENT_INVALID;
-    gasnet_node_t r;
-    int i, j;
     gasnet1_init("start", &argc, &argv);
     before_attach();
 
@@ -95,9 +91,9 @@ int main(int argc, char **argv) {
     table[5].index = 200, table[5].fnptr = (gex_AM_Fn_t)unused;
     /* the heap offset has no meaning */
     OK(gasnet_attach(table, ENTRIES, (1 + me % 3) * (uintptr_t)GASNET_PAGESIZE, (uintptr_t)1 << 40));
-    for (i = 0; i < ENTRIES; i++) {
+    for (int i = 0; i < ENTRIES; i++) {
         CHECKF(table[i].index >= 128, "entry %d has index %u", i, (unsigned)table[i].index);
-        for (j = 0; j < i; j++) CHECK(table[i].index != table[j].index);
+        for (int j = 0; j < i; j++) CHECK(table[i].index != table[j].index);
     }
     CHECK(table[1].index == 255 && table[3].index == 128 && table[5].index == 200);
     pong_index = table[2].index;
@@ -120,7 +116,7 @@ int main(int argc, char **argv) {
     check_nodes();
 
     PHASE("chosen indices are the same everywhere");
-    for (r = 0; r < np; r++) OK(gasnet_AMRequestShort1(r, table[0].index, (gasnet_handlerarg_t)me));
+    for (gasnet_node_t r = 0; r < np; r++) OK(gasnet_AMRequestShort1(r, table[0].index, (gasnet_handlerarg_t)me));
     GASNET_BLOCKUNTIL(ATOMIC_GET(&pongs) == (int)np && ATOMIC_GET(&pings) == (int)np);
     gasnet1_barrier();
     return test_finish();

@@ -20,7 +20,6 @@ int main(int argc, char **argv) {
     gex_EP_t e;
     gex_TM_t t;
     gex_Segment_t s = (gex_Segment_t)&argc;
-    gasnet_node_t peer;
     gasnet_handle_t handles[2];
     char sent[600], got[600];
     test_init_flags("start_mixed", &argc, &argv, GEX_FLAG_USES_GASNET1);
@@ -33,7 +32,7 @@ int main(int argc, char **argv) {
     CHECK(s == segment);
     gasnet1_look_around();
     CHECK(segments[me].addr == gex_Segment_QueryAddr(segment));
-    peer = (me + 1) % np;
+    gasnet_node_t peer = (me + 1) % np;
     barrier();
 
     PHASE("messages of both interfaces to one handler");

@@ -5,14 +5,13 @@
 #include "check1.h"
 
 int main(int argc, char **argv) {
-    gasnet_node_t peer;
-    uint64_t value, back = 0;
+    uint64_t back = 0;
     gasnet1_init("start_small", &argc, &argv);
-    peer = (me + 1) % np;
+    gasnet_node_t peer = (me + 1) % np;
     OK(gasnet_attach(NULL, 0, 0, 0));
     gasnet1_look_around();
     CHECKF(segments[peer].size == GASNET_PAGESIZE, "%zu bytes", (size_t)segments[peer].size);
-    value = UINT64_C(0x1122334455667700) + me;
+    uint64_t value = UINT64_C(0x1122334455667700) + me;
     gasnet_put(peer, at(peer, GASNET_PAGESIZE - 8), &value, 8);
     gasnet1_barrier();
     gasnet_get(&back, peer, at(peer, GASNET_PAGESIZE - 8), 8);

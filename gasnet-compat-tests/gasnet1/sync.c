@@ -32,15 +32,14 @@ static void nothing(void) {
 }
 
 static int valid(void) {
-    int i, n = 0;
-    for (i = 0; i < MANY; i++) n += handles[i] != GASNET_INVALID_HANDLE;
+    int n = 0;
+    for (int i = 0; i < MANY; i++) n += handles[i] != GASNET_INVALID_HANDLE;
     return n;
 }
 
 /* Starts MANY gets or puts of CELL bytes and a few large ones. */
 static void start_all(int puts) {
-    int i;
-    for (i = 0; i < MANY; i++) {
+    for (int i = 0; i < MANY; i++) {
         char *cell = at(peer, LARGE + (size_t)i * CELL), *mine = (puts ? source : dest) + (size_t)i * CELL;
         if (i % 7 == 3) handles[i] = GASNET_INVALID_HANDLE;
         else if (puts)
@@ -78,9 +77,8 @@ static void complete(int how) {
 }
 
 static void arrays(void) {
-    int how, i;
     PHASE("arrays of handles");
-    for (how = 0; how < 4; how++) {
+    for (int how = 0; how < 4; how++) {
         pattern_fill(source, MANY * CELL, (uint64_t)how + me);
         memset(dest, 0, MANY * CELL);
         gasnet_memset(peer, at(peer, LARGE), 0, MANY * CELL);
@@ -88,7 +86,7 @@ static void arrays(void) {
         complete(how);
         start_all(0);
         complete(how);
-        for (i = 0; i < MANY; i++) {
+        for (int i = 0; i < MANY; i++) {
             char zero[CELL] = {0};
             const char *wanted = i % 7 == 3 ? zero : source + (size_t)i * CELL;
             CHECKF(!memcmp(dest + (size_t)i * CELL, wanted, CELL), "cell %d, way %d", i, how);
@@ -97,13 +95,11 @@ static void arrays(void) {
 }
 
 static void single(void) {
-    int i;
     PHASE("one handle");
-    for (i = 0; i < 50; i++) {
-        gasnet_handle_t handle;
+    for (int i = 0; i < 50; i++) {
         pattern_fill(source, LARGE, (uint64_t)i);
-        handle = (i & 1) ? gasnet_put_nb_bulk(peer, at(peer, 0), source, LARGE)
-                         : gasnet_put_nb(peer, at(peer, 0), source, LARGE);
+        gasnet_handle_t handle = (i & 1) ? gasnet_put_nb_bulk(peer, at(peer, 0), source, LARGE)
+                                         : gasnet_put_nb(peer, at(peer, 0), source, LARGE);
         if (i % 4 == 0) {
             while (gasnet_try_syncnb(handle) != GASNET_OK) continue;
         } else if (i % 4 == 1) {
@@ -123,11 +119,11 @@ static void single(void) {
 }
 
 static void implicit(void) {
-    int round, i, rc;
+    int rc;
     PHASE("implicit operations");
-    for (round = 0; round < 6; round++) {
+    for (int round = 0; round < 6; round++) {
         pattern_fill(source, MANY * CELL, 50 + (uint64_t)round);
-        for (i = 0; i < MANY; i++) {
+        for (int i = 0; i < MANY; i++) {
             char *cell = at(peer, LARGE + (size_t)i * CELL);
             if (i & 1) gasnet_put_nbi(peer, cell, source + (size_t)i * CELL, CELL);
             else gasnet_put_nbi_bulk(peer, cell, source + (size_t)i * CELL, CELL);
@@ -138,7 +134,7 @@ static void implicit(void) {
             while ((rc = gasnet_try_syncnbi_puts()) != GASNET_OK) CHECK(rc == GASNET_ERR_NOT_READY);
         CHECK(gasnet_try_syncnbi_puts() == GASNET_OK);
         memset(dest, 0, MANY * CELL);
-        for (i = 0; i < MANY; i++) {
+        for (int i = 0; i < MANY; i++) {
             char *cell = at(peer, LARGE + (size_t)i * CELL);
             if (i & 1) gasnet_get_nbi(dest + (size_t)i * CELL, peer, cell, CELL);
             else gasnet_get_nbi_bulk(dest + (size_t)i * CELL, peer, cell, CELL);
@@ -153,24 +149,22 @@ static void implicit(void) {
 }
 
 static void regions(void) {
-    int round, i;
     PHASE("access regions");
-    for (round = 0; round < 20; round++) {
-        gasnet_handle_t region, inside, filled;
+    for (int round = 0; round < 20; round++) {
         char one[BYTES], outside[CELL];
         pattern_fill(source, LARGE, 90 + (uint64_t)round);
         gasnet_put_nbi(peer, at(peer, LARGE + 8000), source, CELL); /* before the region: stays implicit */
         gasnet_begin_nbi_accessregion();
-        for (i = 0; i < 12; i++)
+        for (int i = 0; i < 12; i++)
             gasnet_put_nbi_bulk(peer, at(peer, (size_t)i * BYTES), source + (size_t)i * BYTES, BYTES);
         /* with a handle: not part of the region */
         gasnet_put(peer, at(peer, LARGE + 9000), source, BYTES);
-        inside = gasnet_get_nb_bulk(one, peer, at(peer, LARGE + 9000), BYTES);
-        filled = gasnet_memset_nb(peer, at(peer, LARGE + 8100), round, CELL);
+        gasnet_handle_t inside = gasnet_get_nb_bulk(one, peer, at(peer, LARGE + 9000), BYTES);
+        gasnet_handle_t filled = gasnet_memset_nb(peer, at(peer, LARGE + 8100), round, CELL);
         gasnet_wait_syncnb(inside);
         gasnet_wait_syncnb(filled);
         CHECK_PATTERN(one, BYTES, 90 + (uint64_t)round);
-        region = gasnet_end_nbi_accessregion();
+        gasnet_handle_t region = gasnet_end_nbi_accessregion();
         if (round & 1) gasnet_wait_syncnb(region);
         else
             while (gasnet_try_syncnb(region) != GASNET_OK) continue;

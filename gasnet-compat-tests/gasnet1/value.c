@@ -13,18 +13,14 @@ static gasnet_register_value_t cut(gasnet_register_value_t value, size_t bytes) 
 int main(int argc, char **argv) {
     const gasnet_register_value_t value = (gasnet_register_value_t)UINT64_C(0xf1e2d3c4b5a69788);
     gasnet_valget_handle_t gets[MANY];
-    gasnet_node_t hop, peer;
-    size_t bytes, i;
     gasnet1_init("value", &argc, &argv);
     gasnet1_attach(NULL, 0, (uintptr_t)np * MANY * 8);
     gasnet1_barrier();
-    for (hop = 0; hop < np; hop++) {
-        char *cell;
-        peer = (me + hop) % np;
-        cell = at(peer, (size_t)me * MANY * 8);
-        for (bytes = 1; bytes <= SIZEOF_GASNET_REGISTER_VALUE_T; bytes++) {
-            int kind;
-            for (kind = 0; kind < 3; kind++) {
+    for (gasnet_node_t hop = 0; hop < np; hop++) {
+        gasnet_node_t peer = (me + hop) % np;
+        char *cell = at(peer, (size_t)me * MANY * 8);
+        for (size_t bytes = 1; bytes <= SIZEOF_GASNET_REGISTER_VALUE_T; bytes++) {
+            for (int kind = 0; kind < 3; kind++) {
                 uint64_t wide = UINT64_MAX;
                 PHASE("put");
                 gasnet_memset(peer, cell, 0xab, 24);
@@ -46,11 +42,11 @@ int main(int argc, char **argv) {
             }
         }
         PHASE("many gets at once, synced in another order");
-        for (i = 0; i < MANY; i++)
+        for (size_t i = 0; i < MANY; i++)
             gasnet_put_nbi_val(peer, cell + 8 * i, (gasnet_register_value_t)(i * 1000003 + me), 8);
         gasnet_wait_syncnbi_all();
-        for (i = 0; i < MANY; i++) gets[i] = gasnet_get_nb_val(peer, cell + 8 * i, i % 8 + 1);
-        for (i = 0; i < MANY; i++) {
+        for (size_t i = 0; i < MANY; i++) gets[i] = gasnet_get_nb_val(peer, cell + 8 * i, i % 8 + 1);
+        for (size_t i = 0; i < MANY; i++) {
             size_t j = (i * 7) % MANY;
             CHECK(gasnet_wait_syncnb_valget(gets[j]) == cut((gasnet_register_value_t)(j * 1000003 + me), j % 8 + 1));
         }

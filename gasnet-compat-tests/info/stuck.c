@@ -54,12 +54,11 @@ int main(int argc, char **argv) {
                 {"attach", in_attach}};
     gex_AM_Entry_t entry = {HANDLER,     (gex_AM_Fn_t)on_request, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 1, NULL,
                             "on_request"};
-    size_t i;
     test_init("stuck", &argc, &argv);
     REQUIRE(argc == 2);
     gex_EP_RegisterHandlers(ep, &entry, 1);
     barrier();
-    for (i = 0; i < ARRAY_LENGTH(ways); i++) {
+    for (size_t i = 0; i < ARRAY_LENGTH(ways); i++) {
         if (strcmp(ways[i].name, argv[1]) == 0) ways[i].run();
     }
     return 1;

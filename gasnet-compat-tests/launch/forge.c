@@ -71,15 +71,13 @@ static uint32_t number_at(const unsigned char *data, unsigned at) {
 }
 
 static void set_number(unsigned char *data, unsigned at, uint32_t value) {
-    unsigned i;
-    for (i = 0; i < 4; i++) data[at + i] = (unsigned char)(value >> 8 * i);
+    for (unsigned i = 0; i < 4; i++) data[at + i] = (unsigned char)(value >> 8 * i);
 }
 
 /* Length of the first datagram of a super-packet, whose datagrams have the same job, version and
  * sender. */
 static size_t first_of(const unsigned char *data, size_t bytes) {
-    size_t at;
-    for (at = HEADER; at + HEADER <= bytes; at++)
+    for (size_t at = HEADER; at + HEADER <= bytes; at++)
         if (!memcmp(data + at, data, KIND) && !memcmp(data + at + SOURCE, data + SOURCE, 4)) return at;
     return bytes;
 }
@@ -102,7 +100,7 @@ static void keep(uint16_t from, uint16_t to, const unsigned char *data, size_t b
  * farewell. */
 static void look(void) {
     static unsigned char packet[1 << 17];
-    unsigned to[2] = {0, 0}, kinds = 0, i;
+    unsigned to[2] = {0, 0}, kinds = 0;
     time_t end = time(NULL) + TIMEOUT;
     int fd = socket(AF_INET, SOCK_RAW, IPPROTO_UDP);
     if (fd < 0) fail("a raw socket");
@@ -119,7 +117,7 @@ static void look(void) {
         if (bytes <= (ssize_t)head) continue;
         memcpy(&from, packet + head - UDP, 2);
         memcpy(&there, packet + head - UDP + 2, 2);
-        i = ports[0] && there != ports[0];
+        unsigned i = ports[0] && there != ports[0];
         if (!ports[i]) ports[i] = there, lines[1 - i] = from;
         if (there != ports[i] || from != lines[1 - i]) continue;
         /* Of one process not more than half. */
@@ -210,8 +208,8 @@ static void send_batch(int plain, int raw) {
     static struct mmsghdr messages[BATCH];
     static struct iovec vectors[BATCH];
     static struct sockaddr_in addresses[BATCH];
-    unsigned i, sent = 0, as_other = any() % 2;
-    for (i = 0; i < BATCH; i++) {
+    unsigned sent = 0, as_other = any() % 2;
+    for (unsigned i = 0; i < BATCH; i++) {
         unsigned to = any() % 2;
         unsigned bytes = make(to, memory[i] + UDP);
         uint16_t head[4] = {lines[1 - to], ports[to], htons((uint16_t)(UDP + bytes)), 0};
@@ -235,8 +233,7 @@ static void send_batch(int plain, int raw) {
 
 static uint16_t sum(const unsigned char *data, unsigned bytes) {
     uint32_t all = 0;
-    unsigned i;
-    for (i = 0; i < bytes; i += 2) all += (uint32_t)data[i] << 8 | (i + 1 < bytes ? data[i + 1] : 0);
+    for (unsigned i = 0; i < bytes; i += 2) all += (uint32_t)data[i] << 8 | (i + 1 < bytes ? data[i + 1] : 0);
     while (all >> 16) all = (all & 0xffff) + (all >> 16);
     return htons((uint16_t)~all);
 }
@@ -248,7 +245,7 @@ static void refuse(int icmp, unsigned to) {
     const struct seen *real = one_to(ports[1 - to]);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct iphdr *ip = (struct iphdr *)(void *)(packet + 8);
-    uint16_t head[4] = {lines[to], ports[1 - to], htons((uint16_t)(UDP + real->bytes)), 0}, check;
+    uint16_t head[4] = {lines[to], ports[1 - to], htons((uint16_t)(UDP + real->bytes)), 0};
     memset(packet, 0, sizeof packet);
     packet[0] = 3, packet[1] = 3;
     ip->version = 4, ip->ihl = 5, ip->ttl = 64, ip->protocol = IPPROTO_UDP;
@@ -257,7 +254,7 @@ static void refuse(int icmp, unsigned to) {
     memcpy(packet + 8 + 20, head, UDP);
     memcpy(packet + 8 + 20 + UDP, real->data, HEADER);
     if (any() % 2) packet[8 + 20 + UDP + any() % HEADER] ^= 1;
-    check = sum(packet, sizeof packet);
+    uint16_t check = sum(packet, sizeof packet);
     memcpy(packet + 2, &check, 2);
     if (sendto(icmp, packet, sizeof packet, 0, (struct sockaddr *)&address, sizeof address) < 0)
         fail("sending a refusal");
@@ -265,7 +262,7 @@ static void refuse(int icmp, unsigned to) {
 
 int main(int argc, char **argv) {
     unsigned long number = argc > 1 ? strtoul(argv[1], NULL, 10) : 0,
-                  at_once = argc > 2 ? strtoul(argv[2], NULL, 10) : 0, i;
+                  at_once = argc > 2 ? strtoul(argv[2], NULL, 10) : 0;
     int plain = socket(AF_INET, SOCK_DGRAM, 0), raw = socket(AF_INET, SOCK_RAW, IPPROTO_UDP),
         icmp = socket(AF_INET, SOCK_RAW, IPPROTO_ICMP);
     int answers = 0, least = 1;
@@ -274,13 +271,13 @@ int main(int argc, char **argv) {
     look();
     /* It is for sending only; the kernel would keep for it what others send. */
     if (setsockopt(raw, SOL_SOCKET, SO_RCVBUF, &least, sizeof least) != 0) fail("a raw socket for sending");
-    for (i = 0; i < number; i += BATCH) {
+    for (unsigned long i = 0; i < number; i += BATCH) {
         send_batch(plain, raw);
         if (any() % 4 == 0) refuse(icmp, any() % 2);
         while (i >= at_once && i / BATCH % 32 == 0 && waiting() > WAITING) nanosleep(&pause, NULL);
     }
     while (recv(plain, &byte, 1, MSG_DONTWAIT) >= 0) answers++;
-    for (i = 0; i < 2; i++) {
+    for (unsigned long i = 0; i < 2; i++) {
         unsigned rank = number_at(one_to(ports[1 - i])->data, SOURCE);
         printf("rank %u port %u forged %lu replayed %lu\n", rank, ntohs(ports[i]), forged[i], replayed[i]);
     }

@@ -89,16 +89,16 @@ static void use_mpi(int round) {
 
 /* One phase of GASNet: ends with its barrier. */
 static void use_gasnet(unsigned round) {
-    uint64_t words[WORDS], *own;
+    uint64_t words[WORDS];
     void *base, *remote;
-    unsigned next = (me + 1) % np, before = (me + np - 1) % np, rank, i;
+    unsigned next = (me + 1) % np, before = (me + np - 1) % np, i;
     gex_Event_t event = gex_EP_QueryBoundSegmentNB(tm, next, &remote, NULL, NULL, 0);
     gex_Event_Wait(event);
     gex_Segment_QueryBound(tm, me, &base, NULL, NULL);
-    own = base;
+    uint64_t *own = base;
     for (i = 0; i < WORDS; i++) words[i] = me * 1000000u + round * 1000u + i;
     check(gex_RMA_PutBlocking(tm, next, remote, words, sizeof words, 0) == 0, "a put");
-    for (rank = 0; rank < np; rank++) gex_AM_RequestShort1(tm, rank, HANDLER, 0, (gex_AM_Arg_t)me + 1);
+    for (unsigned rank = 0; rank < np; rank++) gex_AM_RequestShort1(tm, rank, HANDLER, 0, (gex_AM_Arg_t)me + 1);
     GASNET_BLOCKUNTIL(__atomic_load_n(&messages, __ATOMIC_RELAXED) >= (unsigned long)(round + 1) * np * (np + 1) / 2);
     barrier();
     for (i = 0; i < WORDS && own[i] == before * 1000000u + round * 1000u + i; i++) continue;
@@ -117,8 +117,8 @@ int main(int argc, char **argv) {
     const char *order = argc > at + 1 ? argv[at + 1] : "gasnet-first", *level = argc > at + 2 ? argv[at + 2] : "init";
     const char *end = argc > at + 3 ? argv[at + 3] : "finalize-return";
     const char *worlds = getenv("LAUNCH_MPI_WORLDS");
-    int code = argc > at + 4 ? atoi(argv[at + 4]) : 0, round;
-    unsigned seconds = 40, rank;
+    int code = argc > at + 4 ? atoi(argv[at + 4]) : 0;
+    unsigned seconds = 40;
 
     if (!strcmp(order, "mpi-first")) start_mpi(level, &argc, &argv);
     if (gex_Client_Init(&client, &ep, &tm, "LAUNCH_MPI", &argc, &argv, 0) != GASNET_OK) return 3;
@@ -131,7 +131,7 @@ int main(int argc, char **argv) {
     if (!strcmp(order, "gasnet-first") && !worlds) start_mpi(level, &argc, &argv);
     /* One MPI after the other: each makes the folder of the host if it is not there, and Open MPI
      * 4.1 fails if another one is faster. */
-    for (rank = 0; worlds && rank < np; rank++) {
+    for (unsigned rank = 0; worlds && rank < np; rank++) {
         if (rank == me) start_mpi(level, &argc, &argv);
         barrier();
     }
@@ -140,7 +140,7 @@ int main(int argc, char **argv) {
     fflush(stdout);
     /* Without a process manager there is an MPI of one in each rank. */
     if (!worlds) check(mpi_size == (int)np && mpi_rank == (int)me, "the place in MPI");
-    for (round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < ROUNDS; round++) {
         use_mpi(round);
         use_gasnet((unsigned)round);
     }

@@ -55,24 +55,23 @@ static gex_AM_Index_t registered(gex_AM_Fn_t function, gex_Flags_t flags) {
 /* Every rank's own words, by collectives. */
 static void gather(void) {
     struct place mine;
-    gex_Rank_t r;
     PHASE("places");
     find_place(&mine);
     places = (struct place *)calloc(np, sizeof *places);
     REQUIRE(places != NULL);
-    for (r = 0; r < np; r++) gex_Event_Wait(gex_Coll_BroadcastNB(tm, r, &places[r], &mine, sizeof mine, 0));
+    for (gex_Rank_t r = 0; r < np; r++) gex_Event_Wait(gex_Coll_BroadcastNB(tm, r, &places[r], &mine, sizeof mine, 0));
 }
 
 /* Ranks whose place is like this rank's, by host name or by neighbourhood, are exactly those that
  * the library lists, in their order. */
 static void check_list(int by_host) {
     gex_RankInfo_t *info = NULL;
-    gex_Rank_t count = 0, own = 0, r, i = 0;
+    gex_Rank_t count = 0, own = 0, i = 0;
     if (by_host) gex_System_QueryHostInfo(&info, &count, &own);
     else gex_System_QueryNbrhdInfo(&info, &count, &own);
     REQUIRE(info != NULL && own < count);
     CHECK(info[own].gex_jobrank == me);
-    for (r = 0; r < np; r++) {
+    for (gex_Rank_t r = 0; r < np; r++) {
         int like =
             by_host ? !strcmp(places[r].host, places[me].host) : places[r].nbrhd_number == places[me].nbrhd_number;
         if (!like) continue;
@@ -85,13 +84,13 @@ static void check_list(int by_host) {
 
 /* Numbers of hosts and neighbourhoods mean the same to all, and follow the names. */
 static void check_places(void) {
-    gex_Rank_t r, s, hosts = 0, nbrhds = 0;
+    gex_Rank_t hosts = 0, nbrhds = 0;
     PHASE("agreement");
-    for (r = 0; r < np; r++) {
+    for (gex_Rank_t r = 0; r < np; r++) {
         int new_host = 1, new_nbrhd = 1;
         CHECK(places[r].hosts == places[0].hosts && places[r].nbrhds == places[0].nbrhds);
         CHECK(places[r].host_number < places[r].hosts && places[r].nbrhd_number < places[r].nbrhds);
-        for (s = 0; s < r; s++) {
+        for (gex_Rank_t s = 0; s < r; s++) {
             int same = !strcmp(places[r].host, places[s].host);
             CHECKF(same == (places[r].host_number == places[s].host_number),
                    "ranks %u (%s) and %u (%s) have host numbers %u and %u", (unsigned)s, places[s].host, (unsigned)r,
@@ -118,24 +117,22 @@ static void check_network(void) {
     uint64_t *words = (uint64_t *)(void *)seg_of(me);
     uint64_t *copy = (uint64_t *)calloc(np, sizeof *copy);
     unsigned char *payload = (unsigned char *)malloc(MEDIUM_BYTES);
-    gex_Rank_t r, s;
-    unsigned i;
     REQUIRE(copy != NULL && payload != NULL);
-    for (i = 1; i <= ROUNDS; i++) {
+    for (unsigned i = 1; i <= ROUNDS; i++) {
         PHASE("puts");
-        for (r = 0; r < np; r++) {
+        for (gex_Rank_t r = 0; r < np; r++) {
             uint64_t word = ((uint64_t)i << 48) + ((uint64_t)me << 24) + r;
             OK(gex_RMA_PutBlocking(tm, r, seg_of(r) + me * sizeof word, &word, sizeof word, 0));
         }
         barrier();
-        for (s = 0; s < np; s++) CHECK(words[s] == ((uint64_t)i << 48) + ((uint64_t)s << 24) + me);
+        for (gex_Rank_t s = 0; s < np; s++) CHECK(words[s] == ((uint64_t)i << 48) + ((uint64_t)s << 24) + me);
         PHASE("gets");
-        for (r = 0; r < np; r++) {
+        for (gex_Rank_t r = 0; r < np; r++) {
             OK(gex_RMA_GetBlocking(tm, copy, r, seg_of(r), np * sizeof *copy, 0));
-            for (s = 0; s < np; s++) CHECK(copy[s] == ((uint64_t)i << 48) + ((uint64_t)s << 24) + r);
+            for (gex_Rank_t s = 0; s < np; s++) CHECK(copy[s] == ((uint64_t)i << 48) + ((uint64_t)s << 24) + r);
         }
         PHASE("messages");
-        for (r = 0; r < np; r++) {
+        for (gex_Rank_t r = 0; r < np; r++) {
             pattern_fill(payload, MEDIUM_BYTES, (uint64_t)me * 1000 + r);
             OK(gex_AM_RequestShort1(tm, r, short_index, 0, (gex_AM_Arg_t)me));
             OK(gex_AM_RequestMedium1(tm, r, medium_index, payload, MEDIUM_BYTES, GEX_EVENT_NOW, 0, (gex_AM_Arg_t)me));
@@ -167,21 +164,19 @@ static void print_input(void) {
 }
 
 static void print_start(int argc, char **argv, int first_plain) {
-    int i;
     if (me != 0 && me != np - 1) return;
-    for (i = first_plain; i < argc; i++) {
+    for (int i = first_plain; i < argc; i++) {
         printf("rank %u arg ", (unsigned)me);
         print_quoted(argv[i]);
     }
-    for (i = 1; i < first_plain; i++) {
-        const char *value;
+    for (int i = 1; i < first_plain; i++) {
         if (!strcmp(argv[i], "--folder")) {
             char folder[4096];
             printf("rank %u folder ", (unsigned)me);
             print_quoted(getcwd(folder, sizeof folder) ? folder : "");
         }
         if (strncmp(argv[i], "--env=", 6)) continue;
-        value = getenv(argv[i] + 6);
+        const char *value = getenv(argv[i] + 6);
         printf("rank %u env %s ", (unsigned)me, argv[i] + 6);
         if (value) print_quoted(value);
         else printf("unset\n");
@@ -189,8 +184,7 @@ static void print_start(int argc, char **argv, int first_plain) {
 }
 
 static void print_lines(unsigned lines) {
-    unsigned i;
-    for (i = 0; i < lines; i++) printf("rank %u says line %u\n", (unsigned)me, i);
+    for (unsigned i = 0; i < lines; i++) printf("rank %u says line %u\n", (unsigned)me, i);
 }
 
 static void compute(void) {
@@ -272,7 +266,7 @@ static int end(const char *way) {
 int main(int argc, char **argv) {
     const char *way = "ok";
     unsigned lines = 0;
-    int i, input = 0, first_plain;
+    int i, input = 0;
     atexit(end_late);
     test_init("launch_place", &argc, &argv);
     for (i = 1; i < argc && !strncmp(argv[i], "--", 2); i++) {
@@ -284,7 +278,7 @@ int main(int argc, char **argv) {
             break;
         }
     }
-    first_plain = i;
+    int first_plain = i;
     short_index = registered((gex_AM_Fn_t)on_short, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT);
     reply_index = registered((gex_AM_Fn_t)on_reply, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT);
     medium_index = registered((gex_AM_Fn_t)on_medium, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM);

@@ -41,16 +41,15 @@ static void on_reply(gex_Token_t token, void *bytes, size_t count, gex_AM_Arg_t 
 static void work(unsigned round) {
     gex_Rank_t next = (me + 1) % np, before = (me + np - 1) % np;
     char *there = seg_of(next), *here = seg_of(me);
-    unsigned i;
     PHASE("puts");
-    for (i = 0; i < SIZES; i++) {
+    for (unsigned i = 0; i < SIZES; i++) {
         pattern_fill(payload, sizes[i], seed_of(me, round, i));
         OK(gex_RMA_PutBlocking(tm, next, there + i * MOST, payload, sizes[i], 0));
     }
     barrier();
-    for (i = 0; i < SIZES; i++) CHECK_PATTERN(here + i * MOST, sizes[i], seed_of(before, round, i));
+    for (unsigned i = 0; i < SIZES; i++) CHECK_PATTERN(here + i * MOST, sizes[i], seed_of(before, round, i));
     PHASE("gets and messages");
-    for (i = 0; i < SIZES; i++) {
+    for (unsigned i = 0; i < SIZES; i++) {
         memset(copy, 0, sizes[i]);
         OK(gex_RMA_GetBlocking(tm, copy, next, there + i * MOST, sizes[i], 0));
         CHECK_PATTERN(copy, sizes[i], seed_of(me, round, i));

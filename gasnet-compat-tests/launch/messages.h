@@ -114,7 +114,6 @@ static size_t messages_bytes(void) { return 2 * (size_t)np * LONGEST; }
 
 /* With `areas`, by rank, the part of its segment that is for messages. A barrier has to follow. */
 static void start_messages(char *const *areas) {
-    gex_Rank_t r;
     sent = (uint32_t(*)[KINDS])zeroed(np, sizeof *sent);
     requests = (struct come(*)[KINDS])zeroed(np, sizeof *requests);
     answers = (struct come(*)[KINDS])zeroed(np, sizeof *answers);
@@ -126,7 +125,7 @@ static void start_messages(char *const *areas) {
     answer_buffer = (char *)zeroed(1, LONGEST);
     long_from_me = areas[me];
     answer_area = areas[me] + (size_t)np * LONGEST;
-    for (r = 0; r < np; r++) {
+    for (gex_Rank_t r = 0; r < np; r++) {
         long_to[r] = areas[r] + (size_t)me * LONGEST;
         answer_to[r] = areas[r] + (size_t)(np + me) * LONGEST;
     }
@@ -137,16 +136,14 @@ static void send_request(uint64_t random, gex_Rank_t to) {
     int kind = (int)(random % KINDS);
     gex_Flags_t flags = random & 16 ? GEX_FLAG_IMMEDIATE : 0;
     gex_Event_t local = GEX_EVENT_INVALID, *how = random & 32 ? GEX_EVENT_NOW : &local;
-    gex_AM_Arg_t from = (gex_AM_Arg_t)me, number, want;
-    uint64_t key;
-    size_t bytes;
+    gex_AM_Arg_t from = (gex_AM_Arg_t)me;
     /* One Long to a rank is under way at a time, so that it is whole when its handler looks at it.
      * It has an answer always. */
     if (kind == LONG) GASNET_BLOCKUNTIL(!long_is_busy[to]);
-    number = (gex_AM_Arg_t)sent[to][kind]++;
-    key = key_of(messages_seed, me, to, kind, (uint32_t)number);
-    bytes = size_of(key, 0, largest_request[kind]);
-    want = (gex_AM_Arg_t)((random >> 8) % (kind == LONG ? KINDS : KINDS + 1));
+    gex_AM_Arg_t number = (gex_AM_Arg_t)sent[to][kind]++;
+    uint64_t key = key_of(messages_seed, me, to, kind, (uint32_t)number);
+    size_t bytes = size_of(key, 0, largest_request[kind]);
+    gex_AM_Arg_t want = (gex_AM_Arg_t)((random >> 8) % (kind == LONG ? KINDS : KINDS + 1));
     if (want == LONG && answer_is_busy[to]) want = SHORT;
     if (want == LONG) answer_is_busy[to] = 1;
     if (want != NOTHING) wanted++;
@@ -175,16 +172,13 @@ static void send_request(uint64_t random, gex_Rank_t to) {
 /* Waits until everything that was sent has come everywhere, and checks that it is that.
  * Collective. */
 static void settle_messages(void) {
-    const void *table;
-    gex_Rank_t r;
-    int kind;
     PHASE("answers");
     GASNET_BLOCKUNTIL(answered >= wanted);
     CHECKF(answered == wanted, "%u answers came to %u requests", (unsigned)answered, (unsigned)wanted);
     PHASE("requests");
-    table = share(sent, np * sizeof *sent);
-    for (r = 0; r < np; r++)
-        for (kind = 0; kind < KINDS; kind++) {
+    const void *table = share(sent, np * sizeof *sent);
+    for (gex_Rank_t r = 0; r < np; r++)
+        for (int kind = 0; kind < KINDS; kind++) {
             uint32_t expected = SHARED(uint32_t, table, r)[me * KINDS + (gex_Rank_t)kind];
             GASNET_BLOCKUNTIL(requests[r][kind].count >= expected);
             CHECKF(requests[r][kind].count == expected && requests[r][kind].above == expected,

@@ -35,8 +35,7 @@ static void mix(unsigned number, int steps, uint64_t *random) {
     uint64_t key = key_of(seed, root, 0, BROADCAST, number);
     size_t bytes = size_of(key, 1, BROADCAST_BYTES);
     gex_Event_t collective = begin_collective(number, root, key, bytes);
-    int i;
-    for (i = 0; i < steps; i++) {
+    for (int i = 0; i < steps; i++) {
         uint64_t what = next_random(random) >> 8;
         gex_Rank_t with = (gex_Rank_t)(what >> 32) % np;
         switch (what % 16) {
@@ -59,15 +58,13 @@ static void mix(unsigned number, int steps, uint64_t *random) {
 }
 
 int main(int argc, char **argv) {
-    unsigned rounds = 2, round;
-    int steps = 100, i, go_on = 1;
+    unsigned rounds = 2;
+    int steps = 100, go_on = 1;
     const char *until = NULL;
-    uint64_t random;
     struct place place;
     char **areas, **transfers;
-    gex_Rank_t r;
     test_init("net_faults", &argc, &argv);
-    for (i = 1; i < argc; i++) {
+    for (int i = 1; i < argc; i++) {
         if (!strncmp(argv[i], "--rounds=", 9)) rounds = (unsigned)atoi(argv[i] + 9);
         else if (!strncmp(argv[i], "--steps=", 8)) steps = atoi(argv[i] + 8);
         else if (!strncmp(argv[i], "--until=", 8)) until = argv[i] + 8;
@@ -82,7 +79,7 @@ int main(int argc, char **argv) {
     test_attach(messages_bytes() + transfers_bytes());
     areas = (char **)zeroed(np, sizeof *areas);
     transfers = (char **)zeroed(np, sizeof *transfers);
-    for (r = 0; r < np; r++) {
+    for (gex_Rank_t r = 0; r < np; r++) {
         areas[r] = seg_of(r);
         transfers[r] = areas[r] + messages_bytes();
     }
@@ -90,10 +87,10 @@ int main(int argc, char **argv) {
     start_transfers(transfers);
     find_place(&place);
     print_place(&place);
-    random = key_of(seed, me, np, 0, 0) | 1;
+    uint64_t random = key_of(seed, me, np, 0, 0) | 1;
     barrier();
-    for (round = 1; go_on; round++) {
-        for (i = 0; i < PARTS; i++) {
+    for (unsigned round = 1; go_on; round++) {
+        for (int i = 0; i < PARTS; i++) {
             PHASE("traffic");
             mix(round * PARTS + (unsigned)i, steps / PARTS, &random);
         }

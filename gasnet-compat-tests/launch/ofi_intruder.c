@@ -127,9 +127,8 @@ static void header(unsigned kind) {
 
 static void messages(fi_addr_t peer, double end) {
     static const size_t sizes[] = {0, 1, 5, 8, 15, 16, 17, 31, 32, 33, 48, 1000, 4096, 20000, 65536, 65568};
-    unsigned i, kind;
-    for (kind = 0; kind <= KINDS; kind++)
-        for (i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (unsigned kind = 0; kind <= KINDS; kind++)
+        for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             header(kind);
             begin((struct operation){SEND, sizes[i], 0, 0, 0}, peer, end);
         }
@@ -138,8 +137,7 @@ static void messages(fi_addr_t peer, double end) {
 /* Messages with the data of a put, more than fit in all receive buffers, each so short that ofi_rxm
  * sends it at once. */
 static void messages_with_data(fi_addr_t peer, double end) {
-    unsigned i;
-    for (i = 0; i < 1000; i++) {
+    for (unsigned i = 0; i < 1000; i++) {
         header(1);
         begin((struct operation){SEND, 16000, 0, 0, FI_REMOTE_CQ_DATA}, peer, end);
     }
@@ -147,9 +145,8 @@ static void messages_with_data(fi_addr_t peer, double end) {
 
 static void long_messages(fi_addr_t peer, double end) {
     static const size_t sizes[] = {100000, 200000, 1 << 20, (1 << 20) + 1, MOST};
-    unsigned i, round;
-    for (round = 0; round < ROUNDS; round++)
-        for (i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (unsigned round = 0; round < ROUNDS; round++)
+        for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             header(1);
             begin((struct operation){SEND, sizes[i], 0, 0, 0}, peer, end);
         }
@@ -157,9 +154,8 @@ static void long_messages(fi_addr_t peer, double end) {
 
 static void transfers(fi_addr_t peer, double end) {
     static const size_t sizes[] = {0, 8, 4096, 1 << 20};
-    unsigned i, try;
-    for (try = 0; try < 8; try++)
-        for (i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (unsigned try = 0; try < 8; try++)
+        for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             uint64_t address = try % 2 ? 0 : 0x7f0000000000, key = try < 4 ? try:
                 (uint64_t) rand() << 32 | rand();
             begin((struct operation){WRITE, sizes[i], address, key, 0}, peer, end);
@@ -171,16 +167,14 @@ static void transfers(fi_addr_t peer, double end) {
 
 int main(int argc, char **argv) {
     const char *limit = getenv("INTRUDER_SECONDS");
-    int i;
     if (argc < 5) return 2;
     buffer = (unsigned char *)aligned_alloc(4096, MOST);
-    for (i = 0; i < MOST; i++) buffer[i] = (unsigned char)rand();
-    for (i = 4; i < argc; i++) {
+    for (int i = 0; i < MOST; i++) buffer[i] = (unsigned char)rand();
+    for (int i = 4; i < argc; i++) {
         fi_addr_t peer;
-        double end;
         begun = done = failed = 0;
         open_endpoint(argv[1], argv[3], argv[i]);
-        end = now() + (limit ? atof(limit) : SECONDS);
+        double end = now() + (limit ? atof(limit) : SECONDS);
         if (fi_av_insert(av, info->dest_addr, 1, &peer, 0, NULL) != 1) return 1;
         if (!strcmp(argv[2], "messages")) messages(peer, end);
         else if (!strcmp(argv[2], "data")) messages_with_data(peer, end);

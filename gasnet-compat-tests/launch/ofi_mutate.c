@@ -42,13 +42,12 @@ static uint64_t next(uint64_t *state) {
 
 __attribute__((constructor)) static void begin(void) {
     const char *word = getenv("MUTATE_SEED");
-    uint64_t state;
     *(void **)&real_sendmsg = dlsym(RTLD_NEXT, "sendmsg");
     *(void **)&real_writev = dlsym(RTLD_NEXT, "writev");
     if (!word) return;
     from = getenv("MUTATE_FROM") ? strtoul(getenv("MUTATE_FROM"), NULL, 10) : 0;
     seed = strtoull(word, NULL, 10) + 1;
-    state = seed;
+    uint64_t state = seed;
     spared = next(&state) % 4 ? 1 + (unsigned)(next(&state) % 8) : 0;
     share = 2 + (unsigned)(next(&state) % 30);
 }
@@ -63,18 +62,19 @@ struct message {
 static const char *overwrite_field(struct message *message, size_t at, uint64_t *state) {
     static const uint64_t values[] = {0,          1,          2,          0x7f,         0xff,      0xffff,    0x10000,
                                       0x40000000, 0x7fffffff, 0xffffffff, 0xffffffffff, INT64_MAX, UINT64_MAX};
-    size_t width = (size_t)1 << next(state) % 4, i;
+    size_t width = (size_t)1 << next(state) % 4;
     uint64_t value = values[next(state) % (sizeof values / sizeof *values)];
     int is_big_endian = next(state) % 2;
     at -= (at - from) % width;
-    for (i = 0; i < width && at + i < message->length; i++)
+    for (size_t i = 0; i < width && at + i < message->length; i++)
         message->bytes[at + i] = (unsigned char)(value >> 8 * (is_big_endian ? width - 1 - i : i));
     return "a field";
 }
 
 static const char *flip(struct message *message, size_t at, uint64_t *state) {
-    size_t i, end = at + 1 + next(state) % 4;
-    for (i = at; i < end && i < message->length; i++) message->bytes[i] ^= (unsigned char)(1 + next(state) % 255);
+    size_t end = at + 1 + next(state) % 4;
+    for (size_t i = at; i < end && i < message->length; i++)
+        message->bytes[i] ^= (unsigned char)(1 + next(state) % 255);
     return "flipped";
 }
 
@@ -92,9 +92,9 @@ static const char *duplicate(struct message *message) {
 }
 
 static const char *insert(struct message *message, size_t at, uint64_t *state) {
-    size_t i, bytes = 1 + next(state) % (message->length < 64 ? message->length : 64);
+    size_t bytes = 1 + next(state) % (message->length < 64 ? message->length : 64);
     memmove(message->bytes + at + bytes, message->bytes + at, message->length - at);
-    for (i = 0; i < bytes; i++) message->bytes[at + i] = (unsigned char)next(state);
+    for (size_t i = 0; i < bytes; i++) message->bytes[at + i] = (unsigned char)next(state);
     message->length += bytes;
     return "inserted";
 }
@@ -148,17 +148,15 @@ static void send_all(int fd, const struct msghdr *header, struct message message
  * is to send the bytes as they are. */
 static ssize_t altered(int fd, const struct msghdr *header, int flags) {
     struct message message = {NULL, 0};
-    size_t i, length = 0, done = 0;
-    unsigned call;
-    uint64_t state;
+    size_t length = 0, done = 0;
     if (!seed || fd < 0 || fd >= SOCKETS || mutations >= MOST || !is_network(fd)) return 0;
-    call = calls[fd]++;
-    state = seed << 32 ^ (uint64_t)fd << 20 ^ call;
-    for (i = 0; i < header->msg_iovlen; i++) length += header->msg_iov[i].iov_len;
+    unsigned call = calls[fd]++;
+    uint64_t state = seed << 32 ^ (uint64_t)fd << 20 ^ call;
+    for (size_t i = 0; i < header->msg_iovlen; i++) length += header->msg_iov[i].iov_len;
     if (length <= 2 * from || call < spared || next(&state) % share) return 0;
     message = (struct message){(unsigned char *)malloc(2 * length), length};
     if (!message.bytes) return 0;
-    for (i = 0; i < header->msg_iovlen; done += header->msg_iov[i++].iov_len)
+    for (size_t i = 0; i < header->msg_iovlen; done += header->msg_iov[i++].iov_len)
         memcpy(message.bytes + done, header->msg_iov[i].iov_base, header->msg_iov[i].iov_len);
     mutate(fd, call, &message, &state);
     send_all(fd, header, message, flags);

@@ -19,34 +19,31 @@ int main(int argc, char **argv) {
     char line[8192];
     const char *what = argc > 1 ? argv[1] : "rank";
     size_t used = 0;
-    unsigned me, np;
-    int i;
     /* Clients that have no argc and argv at hand pass NULL. */
     int bare = !strcmp(what, "bare") || getenv("SHOW_BARE") != NULL;
     /* Others parse theirs before initialisation, or pass copies. */
     int early_argc = argc;
     char **early_argv = argv;
-    int rc;
-    for (i = 1; i < argc; i++) {
+    for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "loud")) printf("loud\n");
     }
-    rc = gex_Client_Init(&client, &ep, &tm, "SHOW", bare ? NULL : &argc, bare ? NULL : &argv, 0);
+    int rc = gex_Client_Init(&client, &ep, &tm, "SHOW", bare ? NULL : &argc, bare ? NULL : &argv, 0);
     if (rc != GASNET_OK) return 3;
-    me = (unsigned)gex_TM_QueryRank(tm);
-    np = (unsigned)gex_TM_QuerySize(tm);
+    unsigned me = (unsigned)gex_TM_QueryRank(tm);
+    unsigned np = (unsigned)gex_TM_QuerySize(tm);
     if (gex_Segment_Attach(&segment, tm, GASNET_PAGESIZE) != GASNET_OK) return 4;
     barrier();
     if (!strcmp(what, "early") || !strcmp(what, "3")) {
-        for (i = 1; i < early_argc; i++)
+        for (int i = 1; i < early_argc; i++)
             used += (size_t)snprintf(line + used, sizeof line - used, "%s%s", i > 1 ? " " : "", early_argv[i]);
         used += (size_t)snprintf(line + used, sizeof line - used, ", then");
-        for (i = 1; i < argc; i++) used += (size_t)snprintf(line + used, sizeof line - used, " %s", argv[i]);
+        for (int i = 1; i < argc; i++) used += (size_t)snprintf(line + used, sizeof line - used, " %s", argv[i]);
         used += (size_t)snprintf(line + used, sizeof line - used, "\n");
     } else if (!strcmp(what, "loud")) {
     } else if (!strcmp(what, "rank") || bare) {
         used = (size_t)snprintf(line, sizeof line, "rank %u of %u\n", me, np);
     } else if (!strcmp(what, "arguments")) {
-        for (i = 2; i < argc; i++) used += (size_t)snprintf(line + used, sizeof line - used, "[%s]", argv[i]);
+        for (int i = 2; i < argc; i++) used += (size_t)snprintf(line + used, sizeof line - used, "[%s]", argv[i]);
         used += (size_t)snprintf(line + used, sizeof line - used, "\n");
     } else if (!strcmp(what, "environment")) {
         const char *own = getenv(argv[2]), *tools = gasnett_getenv(argv[2]), *gasnets = gasnet_getenv(argv[2]);

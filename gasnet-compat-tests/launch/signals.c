@@ -14,11 +14,10 @@ static volatile sig_atomic_t got;
 static void on_signal(int number) { got = number; }
 
 static void install(void) {
-    size_t i;
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = on_signal;
-    for (i = 0; i < sizeof numbers / sizeof *numbers; i++) sigaction(numbers[i], &action, NULL);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) sigaction(numbers[i], &action, NULL);
 }
 
 static void *idle(void *unused) {
@@ -32,7 +31,7 @@ int main(int argc, char **argv) {
     gex_TM_t tm;
     pthread_t thread;
     const char *when = argc > 1 ? argv[1] : "before";
-    int after = !strcmp(when, "after"), tries;
+    int after = !strcmp(when, "after");
     if (!after) install();
     if (!strcmp(when, "thread") && pthread_create(&thread, NULL, idle, NULL)) return 2;
     if (gex_Client_Init(&client, &ep, &tm, "SIGNALS", &argc, &argv, 0) != GASNET_OK) return 3;
@@ -42,7 +41,7 @@ int main(int argc, char **argv) {
         printf("ready\n");
         fflush(stdout);
     }
-    for (tries = 0; !got && tries < 60000; tries++) usleep(1000);
+    for (int tries = 0; !got && tries < 60000; tries++) usleep(1000);
     printf("rank %u got signal %d\n", (unsigned)gex_TM_QueryRank(tm), (int)got);
     fflush(stdout);
     gex_Event_Wait(gex_Coll_BarrierNB(tm, 0));

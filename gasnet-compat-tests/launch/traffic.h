@@ -39,8 +39,7 @@ static int note(struct come *come, uint32_t number) {
 static uint64_t key_of(uint64_t seed, gex_Rank_t from, gex_Rank_t to, int kind, uint32_t number) {
     const uint64_t words[] = {from, to, (uint64_t)kind, number};
     uint64_t key = seed;
-    size_t i;
-    for (i = 0; i < ARRAY_LENGTH(words); i++) {
+    for (size_t i = 0; i < ARRAY_LENGTH(words); i++) {
         key = (key ^ words[i]) * UINT64_C(0x9E3779B97F4A7C15);
         key ^= key >> 32;
     }

@@ -61,15 +61,13 @@ static size_t transfers_bytes(void) { return COUNTER_BYTES + (1 + (size_t)np * L
 
 /* With `areas`, by rank, the part of its segment that is for transfers. A barrier has to follow. */
 static void start_transfers(char *const *areas) {
-    gex_Rank_t r;
-    int i;
     transfer_areas = areas;
     lanes = (struct put(*)[LANES])zeroed(np, sizeof *lanes);
     added = (uint64_t *)zeroed(np, sizeof *added);
     last_sum = (uint64_t *)zeroed(np, sizeof *last_sum);
-    for (r = 0; r < np; r++)
-        for (i = 0; i < LANES; i++) lanes[r][i].source = (char *)zeroed(1, LARGEST);
-    for (i = 0; i < GETS; i++) gets[i].memory = (char *)zeroed(1, LARGEST + GUARD);
+    for (gex_Rank_t r = 0; r < np; r++)
+        for (int i = 0; i < LANES; i++) lanes[r][i].source = (char *)zeroed(1, LARGEST);
+    for (int i = 0; i < GETS; i++) gets[i].memory = (char *)zeroed(1, LARGEST + GUARD);
     back = (char *)zeroed(1, LARGEST);
     stress_fill(constant_of(me), LANE_BYTES, constant_key(me));
     memset(areas[me], 0, COUNTER_BYTES);
@@ -95,12 +93,11 @@ static void end_put(gex_Rank_t rank, int lane) {
 static void begin_put(uint64_t random, gex_Rank_t to) {
     int lane = (int)(random % LANES);
     struct put *put = &lanes[to][lane];
-    char *target;
     end_put(to, lane);
     put->key = random;
     put->bytes = size_of(random >> 8, 1, LARGEST);
     put->offset = (size_t)(random >> 20) % (LANE_BYTES - put->bytes + 1);
-    target = lane_of(to, me, lane) + put->offset;
+    char *target = lane_of(to, me, lane) + put->offset;
     stress_fill(put->source, put->bytes, put->key);
     all_transfers++;
     switch (random >> 4 & 3) {
@@ -149,12 +146,11 @@ static void end_get(struct get *get) {
 
 static void begin_get(uint64_t random, gex_Rank_t from) {
     struct get *get = &gets[random % GETS];
-    const char *source;
     end_get(get);
     get->from = from;
     get->bytes = size_of(random >> 8, 1, LARGEST);
     get->offset = (size_t)(random >> 20) % (LANE_BYTES - get->bytes + 1);
-    source = constant_of(from) + get->offset;
+    const char *source = constant_of(from) + get->offset;
     memset(get->memory, 0, get->bytes + GUARD);
     all_transfers++;
     switch (random >> 4 & 3) {
@@ -193,25 +189,22 @@ static void add(uint64_t random, gex_Rank_t to) {
 
 /* Ends all transfers, and checks what all of them together did. Collective. */
 static void settle_transfers(void) {
-    const void *table;
     uint64_t expected = 0, sum = 0;
-    gex_Rank_t r;
-    int i;
     PHASE("transfers");
-    for (r = 0; r < np; r++)
-        for (i = 0; i < LANES; i++) end_put(r, i);
-    for (i = 0; i < GETS; i++) end_get(&gets[i]);
-    for (i = 0; i < ADDITIONS; i++) {
+    for (gex_Rank_t r = 0; r < np; r++)
+        for (int i = 0; i < LANES; i++) end_put(r, i);
+    for (int i = 0; i < GETS; i++) end_get(&gets[i]);
+    for (int i = 0; i < ADDITIONS; i++) {
         gex_Event_Wait(additions[i]);
         additions[i] = GEX_EVENT_INVALID;
     }
     barrier();
     PHASE("what was put");
-    for (r = 0; r < np; r++)
-        for (i = 0; i < LANES; i++)
+    for (gex_Rank_t r = 0; r < np; r++)
+        for (int i = 0; i < LANES; i++)
             if (lanes[r][i].state == DONE) read_back(r, i);
-    table = share(added, np * sizeof *added);
-    for (r = 0; r < np; r++) expected += SHARED(uint64_t, table, r)[me];
+    const void *table = share(added, np * sizeof *added);
+    for (gex_Rank_t r = 0; r < np; r++) expected += SHARED(uint64_t, table, r)[me];
     gex_Event_Wait(gex_AD_OpNB_U64(domain, &sum, me, transfer_areas[me], GEX_OP_GET, 0, 0, 0));
     CHECKF(sum == expected, "the sum of what was added is %llu instead of %llu", (unsigned long long)sum,
            (unsigned long long)expected);

@@ -19,8 +19,7 @@ static void in_handler(gex_Token_t token) {
 static gex_TM_t device_team(gex_Addr_t scratch, gex_Flags_t flags) {
     gex_EP_Location_t members[64];
     gex_TM_t made = GEX_TM_INVALID;
-    gex_Rank_t r;
-    for (r = 0; r < np; r++) members[r].gex_rank = r, members[r].gex_ep_index = device->index;
+    for (gex_Rank_t r = 0; r < np; r++) members[r].gex_rank = r, members[r].gex_ep_index = device->index;
     gex_TM_Create(&made, 1, tm, members, np, &scratch, 64, flags);
     return made;
 }

@@ -140,9 +140,8 @@ static const struct {
 
 static const misuse_case_t *chosen;
 static void make_call(void) {
-    size_t i;
     const char *name = strchr(chosen->name, '-') + 1;
-    for (i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         if (strcmp(calls[i].name, name) == 0) calls[i].call();
     }
 }
@@ -185,10 +184,9 @@ static void with_lock(void) {
     gex_HSL_Unlock(&lock);
 }
 static void while_prepared(void) {
-    gex_AM_SrcDesc_t desc;
     prepare_domain();
     if (!first()) return;
-    desc = gex_AM_PrepareRequestMedium(tm, np - 1, byte, 1, 1, GEX_EVENT_NOW, 0, 0);
+    gex_AM_SrcDesc_t desc = gex_AM_PrepareRequestMedium(tm, np - 1, byte, 1, 1, GEX_EVENT_NOW, 0, 0);
     make_call();
     gex_AM_CommitRequestMedium0(desc, 203, 1);
 }

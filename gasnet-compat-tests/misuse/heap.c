@@ -13,22 +13,19 @@ static void before_start(void) {
     gasnett_debug_memcheck(block);
 }
 static void past_end_polled(void) {
-    int i;
     char *block = (char *)gasnett_debug_strdup("text");
     *((char *)hidden((uintptr_t)block) + 5) = 1;
-    for (i = 0; i < 100000; i++) gasnet_AMPoll();
+    for (int i = 0; i < 100000; i++) gasnet_AMPoll();
 }
 static void past_end_all(void) {
-    int i;
     char *block = (char *)gasnett_debug_strndup("some text", 4);
-    for (i = 0; i < 50; i++) (void)gasnett_debug_malloc(100);
+    for (int i = 0; i < 50; i++) (void)gasnett_debug_malloc(100);
     *((char *)hidden((uintptr_t)block) + 5) = 1;
     gasnett_debug_memcheck_all();
 }
 static void extra_check(void) {
-    int i;
     char *block = (char *)gasnett_debug_malloc(64);
-    for (i = 0; i < 5000; i++) (void)gasnett_debug_malloc(1);
+    for (int i = 0; i < 5000; i++) (void)gasnett_debug_malloc(1);
     *((char *)hidden((uintptr_t)block) + 64) = 1;
     (void)gasnett_debug_malloc(1); /* one event looks at all blocks */
     printf("not found at once\n");
@@ -89,10 +86,9 @@ static void not_a_number(void) {
 }
 static void counters(void) {
     gasnett_heapstats_t before, after;
-    void *a, *b;
     gasnett_getheapstats(&before);
-    a = gasnett_debug_malloc(1000);
-    b = gasnett_debug_realloc(gasnett_debug_malloc(500), 700);
+    void *a = gasnett_debug_malloc(1000);
+    void *b = gasnett_debug_realloc(gasnett_debug_malloc(500), 700);
     gasnett_getheapstats(&after);
     if (after.live_bytes < before.live_bytes + 1700 || after.live_objects < before.live_objects + 2) printf("live\n");
     if (after.allocated_bytes < before.allocated_bytes + 2200 || after.freed_bytes < before.freed_bytes + 500)

@@ -157,9 +157,9 @@ static void commit_index(void) {
 /* As long_outside. */
 static void commit_outside(void) {
     char *to = last + 65536 - 99;
-    gex_AM_SrcDesc_t desc;
     if (!first()) return;
-    desc = gex_AM_PrepareRequestLong(tm, LAST, memory, 100, 100, is("commit-outside") ? NULL : to, GEX_EVENT_NOW, 0, 0);
+    gex_AM_SrcDesc_t desc =
+        gex_AM_PrepareRequestLong(tm, LAST, memory, 100, 100, is("commit-outside") ? NULL : to, GEX_EVENT_NOW, 0, 0);
     gex_AM_CommitRequestLong0(desc, 202, 100, to);
 }
 static void commit_overlap(void) {

@@ -98,21 +98,19 @@ static void tm_with_unsynced(void) { tm_with_event(1); }
 /* Valid calls: memory is lent again after the end of its team, whose domains have ended and whose
  * events were synchronised, also by arrays. Then operations of other kinds use their places. */
 static void tm_in_order(void) {
-    int turn;
-    for (turn = 0; turn < 3; turn++) {
+    for (int turn = 0; turn < 3; turn++) {
         gex_TM_t made, next;
         gex_AD_t ad;
         gex_Event_t events[4];
-        int i;
         gex_TM_Split(&made, tm, 0, (int)me, own, 4096, 0);
         gex_TM_Split(&next, tm, 0, (int)me, own + 4096, 4096, 0);
         gex_AD_Create(&ad, made, GEX_DT_U32, GEX_OP_ADD, 0);
         barrier();
         gex_AD_OpNBI_U32(ad, NULL, LAST, last + 8192, GEX_OP_ADD, 1, 0, 0);
         gex_NBI_Wait(GEX_EC_ALL, 0);
-        for (i = 0; i < 4; i++) events[i] = gex_Coll_BarrierNB(made, 0);
+        for (int i = 0; i < 4; i++) events[i] = gex_Coll_BarrierNB(made, 0);
         gex_Event_WaitAll(events, 4, 0);
-        for (i = 0; i < 4; i++)
+        for (int i = 0; i < 4; i++)
             events[i] =
                 i % 2 ? gex_RMA_PutNB(tm, LAST, last + 8192, byte, 8, GEX_EVENT_DEFER, 0) : gex_Coll_BarrierNB(next, 0);
         barrier();
@@ -152,10 +150,11 @@ static void create_flags(void) {
 static void scratch_size_min(void) {
     gex_TM_t made;
     gex_EP_Location_t where;
-    size_t split = gex_TM_Split(&made, tm, 0, 0, NULL, 0, GEX_FLAG_TM_SCRATCH_SIZE_MIN), create;
+    size_t split = gex_TM_Split(&made, tm, 0, 0, NULL, 0, GEX_FLAG_TM_SCRATCH_SIZE_MIN);
     where.gex_rank = me;
     where.gex_ep_index = 0;
-    create = gex_TM_Create(NULL, 1, tm, &where, 1, NULL, 0, GEX_FLAG_TM_SCRATCH_SIZE_MIN | GEX_FLAG_TM_NO_SCRATCH);
+    size_t create =
+        gex_TM_Create(NULL, 1, tm, &where, 1, NULL, 0, GEX_FLAG_TM_SCRATCH_SIZE_MIN | GEX_FLAG_TM_NO_SCRATCH);
     barrier();
     if (first() && split > 0 && create > 0) printf("sizes returned\n");
 }
@@ -247,14 +246,13 @@ static void segment_with_scratch(void) {
     gex_EP_t other;
     gex_TM_t alone;
     gex_EP_Location_t where;
-    gex_Addr_t base;
     gex_Segment_Create(&made, client, NULL, 4096, GEX_MK_HOST, 0);
     gex_EP_Create(&other, client, GEX_EP_CAPABILITY_ALL, 0);
     gex_EP_BindSegment(other, made, 0);
     gex_EP_PublishBoundSegment(tm, &other, 1, 0);
     where.gex_rank = me;
     where.gex_ep_index = gex_EP_QueryIndex(other);
-    base = gex_Segment_QueryAddr(made);
+    gex_Addr_t base = gex_Segment_QueryAddr(made);
     gex_TM_Create(&alone, 1, tm, &where, 1, &base, 4096, GEX_FLAG_TM_LOCAL_SCRATCH);
     gex_Segment_Destroy(made, 0);
 }

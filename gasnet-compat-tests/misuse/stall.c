@@ -89,10 +89,9 @@ static void stall_team(void) {
 }
 /* To a neighbour that does not poll, and so makes no room. */
 static void stall_room(void) {
-    int i;
     send_errors();
     if (!first()) await("STALL");
-    for (i = 0; i < 300000; i++) {
+    for (int i = 0; i < 300000; i++) {
         if (first()) gex_AM_RequestShort1(tm, np - 1, 200, 0, 0);
         else gasnet_AMPoll();
     }

@@ -12,8 +12,7 @@ static int arrived, answered;
 static size_t medium = 20000;
 
 static place *place_with(gex_EP_t wanted) {
-    int i;
-    for (i = 0; i < place_count; i++)
+    for (int i = 0; i < place_count; i++)
         if (places[i].ep == wanted) return &places[i];
     REQUIRE(!"an endpoint of ours");
     return NULL;
@@ -51,11 +50,9 @@ static void messages(place *local, place *remote) {
     gex_TM_t pair = gex_TM_Pair(local->ep, remote->index);
     char *mine = local->base + 3 * BYTES + 8;
     int want_arrived = ATOMIC_GET(&arrived), want_answered = ATOMIC_GET(&answered);
-    size_t i;
     barrier();
-    for (i = 0; i < ARRAY_LENGTH(sizes); i++) {
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
         size_t bytes = sizes[i];
-        gex_AM_SrcDesc_t desc;
         gex_AM_Arg_t seed = (gex_AM_Arg_t)(me * 100 + i);
         CHECK(gex_AM_MaxRequestLong(pair, peer, GEX_EVENT_NOW, 0, 1) >= BYTES);
         place_fill(local, mine, bytes, (uint64_t)seed);
@@ -74,7 +71,7 @@ static void messages(place *local, place *remote) {
         if (bytes > medium) continue;
         OK(gex_AM_RequestMedium1(pair, peer, H_MEDIUM, mine, bytes, GEX_EVENT_NOW, 0, seed));
         /* negotiated: from the device itself, and through a buffer of the library's */
-        desc = gex_AM_PrepareRequestMedium(pair, peer, mine, bytes, bytes, GEX_EVENT_NOW, 0, 1);
+        gex_AM_SrcDesc_t desc = gex_AM_PrepareRequestMedium(pair, peer, mine, bytes, bytes, GEX_EVENT_NOW, 0, 1);
         gex_AM_CommitRequestMedium1(desc, H_MEDIUM, bytes, seed);
         desc = gex_AM_PrepareRequestMedium(pair, peer, NULL, bytes, bytes, NULL, 0, 1);
         pattern_fill(gex_AM_SrcDescAddr(desc), bytes, (uint64_t)seed);
@@ -86,7 +83,6 @@ static void messages(place *local, place *remote) {
 }
 
 int main(int argc, char **argv) {
-    int from, to;
     test_init("mk_am", &argc, &argv);
     devices_required();
     if (medium > gex_AM_LUBRequestMedium()) medium = gex_AM_LUBRequestMedium();
@@ -95,8 +91,8 @@ int main(int argc, char **argv) {
     register_handler(H_MEDIUM, (gex_AM_Fn_t)on_medium, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 1);
     register_handler(H_REPLY, (gex_AM_Fn_t)on_reply, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REPLY, 1);
     make_places(SPACE);
-    for (from = 0; from < place_count; from++) {
-        for (to = 0; to < place_count; to++) {
+    for (int from = 0; from < place_count; from++) {
+        for (int to = 0; to < place_count; to++) {
             PHASE("messages");
             messages(&places[from], &places[to]);
         }

@@ -60,7 +60,6 @@ static void exchange(gex_TM_t tm_used, place *whose, char *data, place *remote, 
 }
 
 int main(int argc, char **argv) {
-    int l, w, r;
     static char host_memory[SPACE];
     place host;
     test_init("mk_anywhere", &argc, &argv);
@@ -69,12 +68,12 @@ int main(int argc, char **argv) {
     register_handler(H_LONG, (gex_AM_Fn_t)on_long, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 1);
     make_places(SPACE);
     memset(&host, 0, sizeof host);
-    for (l = 2; l < place_count; l++) {
-        for (r = 0; r < place_count; r++) {
+    for (int l = 2; l < place_count; l++) {
+        for (int r = 0; r < place_count; r++) {
             gex_TM_t pair = gex_TM_Pair(places[l].ep, places[r].index);
             PHASE("host memory of an endpoint on a device");
             exchange(pair, &host, host_memory, &places[r], GEX_FLAG_SELF_SEG_UNKNOWN);
-            w = l + 1 < place_count ? l + 1 : 2;
+            int w = l + 1 < place_count ? l + 1 : 2;
             PHASE("memory of another device");
             exchange(pair, &places[w], places[w].base + HALF, &places[r], GEX_FLAG_SELF_SEG_SOME);
         }

@@ -19,9 +19,8 @@ static void batch(unsigned slot, unsigned round) {
     char *mine = local->base + (THREADS + slot) * SLICE, *theirs = remote->theirs[peer] + slot * SLICE;
     uint64_t seed = me * 1000 + slot * 10 + round;
     gex_Event_t events[PIECES];
-    unsigned i;
     place_fill(local, mine, SLICE, seed);
-    for (i = 0; i < PIECES; i++) { /* backwards, every other one explicit */
+    for (unsigned i = 0; i < PIECES; i++) { /* backwards, every other one explicit */
         size_t at = (PIECES - 1 - i) * (size_t)PIECE;
         events[i] = GEX_EVENT_INVALID;
         if (i % 2) events[i] = gex_RMA_PutNB(pair, peer, theirs + at, mine + at, PIECE, GEX_EVENT_DEFER, 0);
@@ -31,11 +30,13 @@ static void batch(unsigned slot, unsigned round) {
     gex_NBI_Wait(GEX_EC_PUT, 0);
     place_fill(local, mine, SLICE, 7);
     gex_NBI_BeginAccessRegion(0);
-    for (i = 0; i < PIECES; i++) OK(gex_RMA_GetNBI(pair, mine + i * PIECE, peer, theirs + i * PIECE, PIECE, 0));
+    for (unsigned i = 0; i < PIECES; i++)
+        OK(gex_RMA_GetNBI(pair, mine + i * PIECE, peer, theirs + i * PIECE, PIECE, 0));
     gex_Event_Wait(gex_NBI_EndAccessRegion(0));
     CHECK_PLACE(local, mine, SLICE, seed);
     place_fill(local, mine, SLICE, 8);
-    for (i = 0; i < PIECES; i++) events[i] = gex_RMA_GetNB(pair, mine + i * PIECE, peer, theirs + i * PIECE, PIECE, 0);
+    for (unsigned i = 0; i < PIECES; i++)
+        events[i] = gex_RMA_GetNB(pair, mine + i * PIECE, peer, theirs + i * PIECE, PIECE, 0);
     while (gex_Event_TestAll(events, PIECES, 0) != GASNET_OK) gasnet_AMPoll();
     CHECK_PLACE(local, mine, SLICE, seed);
 }
@@ -46,11 +47,10 @@ static void immediate(void) {
     place *local = place_of(0), *remote = place_of(1);
     gex_TM_t pair = gex_TM_Pair(local->ep, remote->index);
     char *mine = local->base + SPACE / 2, *theirs = remote->theirs[peer];
-    unsigned i;
     PHASE("immediate");
     barrier();
     place_fill(local, mine, SLICE, me);
-    for (i = 0; i < PIECES; i++)
+    for (unsigned i = 0; i < PIECES; i++)
         while (gex_RMA_PutNBI(pair, peer, theirs + i * PIECE, mine + i * PIECE, PIECE, GEX_EVENT_DEFER,
                               GEX_FLAG_IMMEDIATE))
             gasnet_AMPoll();

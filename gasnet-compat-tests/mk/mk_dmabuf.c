@@ -35,8 +35,7 @@ static int network_reaches(void) {
 /* Whether puts and gets of the stand-ins' memory need no call of its owner. */
 static int has_nic(void) {
     gex_Rank_t neighbours;
-    int i;
-    for (i = 0; i < CLASSES; i++)
+    for (int i = 0; i < CLASSES; i++)
         if (classes[i].devices > 0 && !classes[i].live) return 0;
     gex_System_QueryNbrhdInfo(NULL, &neighbours, NULL);
     return network_reaches() && neighbours < np;
@@ -56,28 +55,26 @@ static void round_trip(place *local, place *remote, gex_Rank_t peer, size_t byte
 static void without_the_owner(void) {
     static const size_t sizes[] = {1, 8, 5000, 70001};
     volatile uint64_t *flag = (volatile uint64_t *)(seg_of(me) + SPACE - 8);
-    int from, to;
-    size_t i;
-    gex_Rank_t peer;
     PHASE("without the owner");
     *flag = 0;
     barrier();
     if (me > 0) {
         while (*flag == 0) sched_yield();
     } else {
-        for (peer = 1; peer < np; peer++) {
-            for (from = 0; from < place_count; from++) {
-                for (to = 0; to < place_count; to++) {
+        for (gex_Rank_t peer = 1; peer < np; peer++) {
+            for (int from = 0; from < place_count; from++) {
+                for (int to = 0; to < place_count; to++) {
                     if (!places[from].device && !places[to].device) continue;
                     if (!is_exported(&places[from]) || !is_exported(&places[to])) continue;
-                    for (i = 0; i < ARRAY_LENGTH(sizes); i++) round_trip(&places[from], &places[to], peer, sizes[i]);
+                    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
+                        round_trip(&places[from], &places[to], peer, sizes[i]);
                 }
             }
             OK(gex_RMA_PutBlockingVal(tm, peer, (void *)(seg_of(peer) + SPACE - 8), 1, 8, 0));
         }
     }
     barrier();
-    for (to = 0; me > 0 && to < place_count; to++) {
+    for (int to = 0; me > 0 && to < place_count; to++) {
         if (places[to].device && is_exported(&places[to]))
             CHECK_PLACE(&places[to], places[to].base + 70001 % 8, 70001, 70001 + me);
     }
@@ -89,13 +86,12 @@ static void without_the_owner(void) {
 static void exchange(place *p, size_t half) {
     gex_Rank_t peer = (me + 1) % np;
     void *theirs = NULL;
-    gex_TM_t pair;
     OK(gex_EP_Create(&p->ep, client, GEX_EP_CAPABILITY_ALL, 0));
     p->index = gex_EP_QueryIndex(p->ep);
     OK(gex_EP_BindSegment(p->ep, p->segment, 0));
     OK(gex_EP_PublishBoundSegment(tm, &p->ep, 1, 0));
     p->base = (char *)gex_Segment_QueryAddr(p->segment);
-    pair = gex_TM_Pair(p->ep, p->index);
+    gex_TM_t pair = gex_TM_Pair(p->ep, p->index);
     gex_Event_Wait(gex_EP_QueryBoundSegmentNB(pair, peer, &theirs, NULL, NULL, 0));
     place_fill(p, p->base + half, half, me);
     OK(gex_RMA_PutBlocking(pair, peer, theirs, p->base + half, half, 0));
@@ -155,9 +151,9 @@ static int descriptors(void) {
 static void leaves_no_descriptor(device_class *c) {
     gex_MK_t kind = make_kind(c, 0);
     void *memory = c->alloc(c, 0, 8192);
-    int before = descriptors(), i;
+    int before = descriptors();
     PHASE("descriptors");
-    for (i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < ROUNDS; i++) {
         gex_Segment_t segment, other;
         OK(gex_Segment_Create(&segment, client, memory, 8192, kind, 0));
         CHECK(descriptors() == before); /* also none while it exists */
@@ -171,12 +167,11 @@ static void leaves_no_descriptor(device_class *c) {
 }
 
 int main(int argc, char **argv) {
-    int i;
     test_init("mk_dmabuf", &argc, &argv);
     devices_required();
     make_places(SPACE);
     if (has_nic()) without_the_owner();
-    for (i = 0; i < CLASSES; i++) {
+    for (int i = 0; i < CLASSES; i++) {
         if (classes[i].devices == 0) continue;
         inside(&classes[i], 1501);
         inside(&classes[i], LONG);

@@ -54,8 +54,7 @@ static void class_arguments(device_class *c) {
         CHECK(create(&kind, &args, 0) == GASNET_ERR_BAD_ARG);
     } else {
         int bad[] = {-1, c->devices, 1000000};
-        size_t i;
-        for (i = 0; i < ARRAY_LENGTH(bad); i++) {
+        for (size_t i = 0; i < ARRAY_LENGTH(bad); i++) {
             args = kind_args(c, bad[i]);
             CHECK(create(&kind, &args, 0) == GASNET_ERR_BAD_ARG);
         }
@@ -117,12 +116,11 @@ static void segments(device_class *c) {
 /* Kinds of one device at once, and again and again. */
 static void many(device_class *c) {
     gex_MK_t kinds[20];
-    size_t i, round;
     int before = c->live ? c->live(LIVE_STREAMS) : 0;
-    for (round = 0; round < 10; round++) {
-        for (i = 0; i < ARRAY_LENGTH(kinds); i++) kinds[i] = make_kind(c, (int)i % c->devices);
-        for (i = 1; i < ARRAY_LENGTH(kinds); i++) CHECK(kinds[i] != kinds[i - 1]);
-        for (i = 0; i < ARRAY_LENGTH(kinds); i++) gex_MK_Destroy(kinds[i ^ 1], 0);
+    for (size_t round = 0; round < 10; round++) {
+        for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++) kinds[i] = make_kind(c, (int)i % c->devices);
+        for (size_t i = 1; i < ARRAY_LENGTH(kinds); i++) CHECK(kinds[i] != kinds[i - 1]);
+        for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++) gex_MK_Destroy(kinds[i ^ 1], 0);
     }
     CHECK(!c->live || c->live(LIVE_STREAMS) == before);
 }
@@ -178,12 +176,11 @@ static void current(device_class *c) {
 }
 
 int main(int argc, char **argv) {
-    int i;
     test_init("mk_kinds", &argc, &argv);
     devices_required();
     gex_System_SetVerboseErrors(0);
     arguments();
-    for (i = 0; i < CLASSES; i++) {
+    for (int i = 0; i < CLASSES; i++) {
         device_class *c = &classes[i];
         if (c->devices == 0) continue;
         class_arguments(c);

@@ -13,15 +13,14 @@ static char said[4096];
 /* Creates a kind, and keeps what goes to stderr meanwhile. */
 static int create(gex_MK_Create_args_t *args) {
     gex_MK_t kind = GEX_MK_INVALID;
-    int result, kept = dup(2), ends[2];
-    ssize_t n;
+    int kept = dup(2), ends[2];
     fflush(stderr);
     REQUIRE(kept >= 0 && pipe(ends) == 0 && dup2(ends[1], 2) == 2);
-    result = gex_MK_Create(&kind, client, args, 0);
+    int result = gex_MK_Create(&kind, client, args, 0);
     REQUIRE(dup2(kept, 2) == 2);
     close(kept);
     close(ends[1]);
-    n = read(ends[0], said, sizeof said - 1);
+    ssize_t n = read(ends[0], said, sizeof said - 1);
     said[n > 0 ? n : 0] = 0;
     close(ends[0]);
     CHECK(kind == GEX_MK_INVALID);

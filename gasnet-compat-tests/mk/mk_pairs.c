@@ -67,8 +67,7 @@ static void values(place *local, place *remote, gex_Rank_t distance) {
     gex_Rank_t peer = (me + distance) % np;
     gex_TM_t pair = gex_TM_Pair(local->ep, remote->index);
     char *theirs = remote->theirs[peer];
-    size_t n;
-    for (n = 1; n <= 8; n++) {
+    for (size_t n = 1; n <= 8; n++) {
         uint64_t mask = n == 8 ? ~UINT64_C(0) : (UINT64_C(1) << 8 * n) - 1;
         char *at = theirs + 100 + 16 * n;
         OK(gex_RMA_PutBlockingVal(pair, peer, at, value + n, n, 0));
@@ -86,20 +85,18 @@ static void values(place *local, place *remote, gex_Rank_t distance) {
 int main(int argc, char **argv) {
     static const size_t sizes[] = {0, 1, 3, 8, 100, 4097, 65536, 70001};
     static char phase[128];
-    int from, to, form = 0;
-    size_t i;
-    gex_Rank_t distance;
+    int form = 0;
     test_init("mk_pairs", &argc, &argv);
     devices_required();
     host = (char *)malloc(MOST);
     make_places(SPACE);
-    for (from = 0; from < place_count; from++) {
-        for (to = 0; to < place_count; to++) {
+    for (int from = 0; from < place_count; from++) {
+        for (int to = 0; to < place_count; to++) {
             snprintf(phase, sizeof phase, "%s to %s", place_name(&places[from]), place_name(&places[to]));
             PHASE(phase);
-            for (distance = 0; distance < np; distance++) {
+            for (gex_Rank_t distance = 0; distance < np; distance++) {
                 if (distance > 1 && distance < np - 1) continue;
-                for (i = 0; i < ARRAY_LENGTH(sizes); i++)
+                for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
                     transfer(&places[from], &places[to], distance, sizes[i], form++);
                 values(&places[from], &places[to], distance);
             }
@@ -108,7 +105,7 @@ int main(int argc, char **argv) {
         }
     }
     /* a host buffer outside of every segment */
-    for (to = 0; to < place_count; to++) {
+    for (int to = 0; to < place_count; to++) {
         gex_Rank_t peer = (me + 1) % np;
         gex_TM_t pair = gex_TM_Pair(ep, places[to].index);
         pattern_fill(host, MOST, me);

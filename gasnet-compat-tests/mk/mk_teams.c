@@ -48,8 +48,7 @@ static void round_trip(gex_TM_t team, place *own, place *next, uint64_t seed) {
 static void team_of(gex_EP_Index_t even, gex_EP_Index_t odd, uint64_t seed) {
     gex_EP_Location_t members[64];
     gex_TM_t team = GEX_TM_INVALID;
-    gex_Rank_t r;
-    for (r = 0; r < np; r++) {
+    for (gex_Rank_t r = 0; r < np; r++) {
         members[r].gex_rank = r;
         members[r].gex_ep_index = r % 2 ? odd : even;
     }
@@ -66,13 +65,12 @@ static void team_of(gex_EP_Index_t even, gex_EP_Index_t odd, uint64_t seed) {
 }
 
 int main(int argc, char **argv) {
-    int i, j;
     uint64_t seed = 0;
     test_init("mk_teams", &argc, &argv);
     devices_required();
     make_places(SPACE);
-    for (i = 0; i < place_count; i++) {
-        for (j = 0; j < place_count; j++) {
+    for (int i = 0; i < place_count; i++) {
+        for (int j = 0; j < place_count; j++) {
             PHASE("team");
             team_of(places[i].index, places[j].index, seed += 100);
         }

@@ -27,15 +27,13 @@ static size_t scattered(size_t i) { return i / COLUMNS * PITCH + i % COLUMNS * S
 
 /* Pieces at `base` + scattered places, in order or turned round. */
 static void list(void **to, char *base, int turned) {
-    size_t i;
-    for (i = 0; i < ROWS * COLUMNS; i++) to[i] = base + scattered(turned ? ROWS * COLUMNS - 1 - i : i);
+    for (size_t i = 0; i < ROWS * COLUMNS; i++) to[i] = base + scattered(turned ? ROWS * COLUMNS - 1 - i : i);
 }
 static void check_scattered(place *p, char *base, uint64_t seed, int turned) {
     char *all = (char *)malloc(SPACE);
-    size_t i, j;
     place_read(p, all, base, (ROWS - 1) * PITCH + COLUMNS * STEP);
-    for (i = 0; i < ROWS * COLUMNS; i++)
-        for (j = 0; j < ELEM; j++)
+    for (size_t i = 0; i < ROWS * COLUMNS; i++)
+        for (size_t j = 0; j < ELEM; j++)
             CHECKF((unsigned char)all[scattered(turned ? ROWS * COLUMNS - 1 - i : i) + j] ==
                        pattern_byte(seed, i * ELEM + j),
                    "piece %zu", i);
@@ -68,7 +66,6 @@ static void lists(place *local, place *remote, gex_Rank_t peer, uint64_t seed) {
     char *mine = local->base + LOCAL, *theirs = remote->theirs[peer];
     void *pieces[ROWS * COLUMNS], *whole[1];
     gex_Memvec_t here[2], there[ROWS * COLUMNS];
-    size_t i;
     place_fill(local, mine, BYTES, seed);
     list(pieces, theirs, 1);
     whole[0] = mine;
@@ -78,7 +75,7 @@ static void lists(place *local, place *remote, gex_Rank_t peer, uint64_t seed) {
     check_scattered(remote, remote->base, (me + np - 1) % np + seed - me, 1);
     here[0].gex_addr = mine, here[0].gex_len = 101;
     here[1].gex_addr = mine + 101, here[1].gex_len = BYTES - 101;
-    for (i = 0; i < ROWS * COLUMNS; i++) there[i].gex_addr = pieces[i], there[i].gex_len = ELEM;
+    for (size_t i = 0; i < ROWS * COLUMNS; i++) there[i].gex_addr = pieces[i], there[i].gex_len = ELEM;
     OK(gex_VIS_VectorGetNBI(pair, 2, here, peer, ROWS * COLUMNS, there, 0));
     gex_NBI_Wait(GEX_EC_GET, 0);
     CHECK_PLACE(local, mine, BYTES, seed);
@@ -114,14 +111,13 @@ static void tell(place *local, int remote, gex_Rank_t peer, uint64_t seed) {
 }
 
 int main(int argc, char **argv) {
-    int from, to;
     uint64_t seed = 100;
     test_init("mk_vis", &argc, &argv);
     devices_required();
     register_handler(HANDLER, (gex_AM_Fn_t)handler, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REPLY, 0);
     make_places(SPACE);
-    for (from = 0; from < place_count; from++) {
-        for (to = 0; to < place_count; to++) {
+    for (int from = 0; from < place_count; from++) {
+        for (int to = 0; to < place_count; to++) {
             PHASE("strided");
             strided(&places[from], &places[to], (me + 1) % np, me + (seed += 10));
             PHASE("lists");

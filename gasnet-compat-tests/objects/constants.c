@@ -61,7 +61,6 @@ static void check_flags(void) {
 
 static void check_handler_flags(void) {
     gex_Flags_t category[4], direction[3];
-    size_t i, j;
     category[0] = GEX_FLAG_AM_SHORT;
     category[1] = GEX_FLAG_AM_MEDIUM;
     category[2] = GEX_FLAG_AM_LONG;
@@ -69,12 +68,12 @@ static void check_handler_flags(void) {
     direction[0] = GEX_FLAG_AM_REQUEST;
     direction[1] = GEX_FLAG_AM_REPLY;
     direction[2] = GEX_FLAG_AM_REQREP;
-    for (i = 0; i < 4; i++)
-        for (j = 0; j < i; j++) CHECKF(category[i] != category[j], "categories %zu and %zu", i, j);
-    for (i = 0; i < 3; i++)
-        for (j = 0; j < i; j++) CHECKF(direction[i] != direction[j], "directions %zu and %zu", i, j);
-    for (i = 0; i < 4; i++)
-        for (j = 0; j < 3; j++) CHECKF((category[i] & direction[j]) == 0, "category %zu, direction %zu", i, j);
+    for (size_t i = 0; i < 4; i++)
+        for (size_t j = 0; j < i; j++) CHECKF(category[i] != category[j], "categories %zu and %zu", i, j);
+    for (size_t i = 0; i < 3; i++)
+        for (size_t j = 0; j < i; j++) CHECKF(direction[i] != direction[j], "directions %zu and %zu", i, j);
+    for (size_t i = 0; i < 4; i++)
+        for (size_t j = 0; j < 3; j++) CHECKF((category[i] & direction[j]) == 0, "category %zu, direction %zu", i, j);
 }
 
 /* Masks are combined by bitwise OR; the specification does not say that categories are single
@@ -109,7 +108,6 @@ static void check_token_info(void) {
 static void check_data_types(void) {
     uint64_t d[7];
     uint64_t all = 0;
-    size_t i;
     d[0] = (uint64_t)GEX_DT_I32;
     d[1] = (uint64_t)GEX_DT_U32;
     d[2] = (uint64_t)GEX_DT_I64;
@@ -117,7 +115,7 @@ static void check_data_types(void) {
     d[4] = (uint64_t)GEX_DT_FLT;
     d[5] = (uint64_t)GEX_DT_DBL;
     d[6] = (uint64_t)GEX_DT_USER;
-    for (i = 0; i < 7; i++) {
+    for (size_t i = 0; i < 7; i++) {
         CHECKF(d[i] != 0 && (d[i] & all) == 0, "data type %zu", i);
         all |= d[i];
     }
@@ -125,17 +123,16 @@ static void check_data_types(void) {
 
 static void check_errors(void) {
     int e[5];
-    size_t i, j;
     e[0] = GASNET_ERR_RESOURCE;
     e[1] = GASNET_ERR_BAD_ARG;
     e[2] = GASNET_ERR_NOT_INIT;
     e[3] = GASNET_ERR_BARRIER_MISMATCH;
     e[4] = GASNET_ERR_NOT_READY;
-    for (i = 0; i < 5; i++) {
+    for (size_t i = 0; i < 5; i++) {
         CHECK(e[i] != GASNET_OK);
         CHECK(gasnet_ErrorName(e[i]) != NULL && strlen(gasnet_ErrorName(e[i])) > 0);
         CHECK(gasnet_ErrorDesc(e[i]) != NULL && strlen(gasnet_ErrorDesc(e[i])) > 0);
-        for (j = 0; j < i; j++) CHECKF(e[i] != e[j], "errors %zu and %zu", i, j);
+        for (size_t j = 0; j < i; j++) CHECKF(e[i] != e[j], "errors %zu and %zu", i, j);
     }
     CHECK(strcmp(gasnet_ErrorName(GASNET_OK), "GASNET_OK") == 0);
     CHECK(strcmp(gasnet_ErrorName(GASNET_ERR_RESOURCE), "GASNET_ERR_RESOURCE") == 0);

@@ -23,7 +23,6 @@ static void check_endpoint(void) {
 }
 
 static void check_team(void) {
-    gex_Rank_t r;
     PHASE("team");
     CHECK(tm != GEX_TM_INVALID);
     CHECK(gex_TM_QueryClient(tm) == client);
@@ -32,7 +31,7 @@ static void check_team(void) {
     CHECK(gex_TM_QueryRank(tm) == gex_System_QueryJobRank());
     CHECK(gex_TM_QuerySize(tm) == gex_System_QueryJobSize());
     CHECK(np > 0 && me < np && np < GEX_RANK_INVALID);
-    for (r = 0; r < np; r++) {
+    for (gex_Rank_t r = 0; r < np; r++) {
         gex_EP_Location_t where = gex_TM_TranslateRankToEP(tm, r, 0);
         CHECK(gex_TM_TranslateRankToJobrank(tm, r) == r);
         CHECK(gex_TM_TranslateJobrankToRank(tm, r) == r);
@@ -53,13 +52,12 @@ static void check_segment(uintptr_t size) {
 
 /* One pointer for each object, NULL at first, kept apart from the others. */
 static void check_cdata(void) {
-    int round;
     PHASE("client data");
     CHECK(gex_Client_QueryCData(client) == NULL);
     CHECK(gex_EP_QueryCData(ep) == NULL);
     CHECK(gex_TM_QueryCData(tm) == NULL);
     CHECK(gex_Segment_QueryCData(segment) == NULL);
-    for (round = 0; round < 2; round++) {
+    for (int round = 0; round < 2; round++) {
         gex_Client_SetCData(client, &cdata_of[(0 + round) % 4]);
         gex_EP_SetCData(ep, &cdata_of[(1 + round) % 4]);
         gex_TM_SetCData(tm, &cdata_of[(2 + round) % 4]);

@@ -26,7 +26,6 @@ static size_t resident(void) {
 static void make(void) {
     gex_Segment_t made;
     void *address = NULL;
-    int i;
     test_attach(GASNET_PAGESIZE);
     go = (uint32_t *)(void *)seg_of(1);
     OK(gex_EP_Create(&other, client, GEX_EP_CAPABILITY_RMA, 0));
@@ -37,7 +36,7 @@ static void make(void) {
     gex_Event_Wait(gex_EP_QueryBoundSegmentNB(gex_TM_Pair(ep, 1), !me, &address, NULL, NULL, 0));
     theirs = (char *)address;
     here = (char *)malloc(BIG);
-    for (i = 0; i < PIECES; i++) {
+    for (int i = 0; i < PIECES; i++) {
         local_pieces[i] = here + 2 * PIECE * i;
         remote_pieces[i] = theirs + 2 * PIECE * (PIECES - 1 - i);
     }
@@ -58,13 +57,11 @@ static void begin(const char *what) {
 }
 
 int main(int argc, char **argv) {
-    gex_TM_t pair;
     gex_Event_t event, lc = GEX_EVENT_INVALID;
     size_t before;
-    int i;
     test_init("immediate_bounded", &argc, &argv);
     make();
-    pair = gex_TM_Pair(ep, gex_EP_QueryIndex(other));
+    gex_TM_t pair = gex_TM_Pair(ep, gex_EP_QueryIndex(other));
 
     begin("put");
     if (me == 0) {
@@ -116,7 +113,7 @@ int main(int argc, char **argv) {
         stay_outside();
     }
     barrier();
-    for (i = 0; me == 1 && i < PIECES; i++)
+    for (int i = 0; me == 1 && i < PIECES; i++)
         CHECK(memcmp(mine + 2 * PIECE * (PIECES - 1 - i), here + 2 * PIECE * i, PIECE) == 0);
 
     begin("get");
@@ -140,7 +137,7 @@ int main(int argc, char **argv) {
         REQUIRE(event != GEX_EVENT_NO_OP);
         call_ended();
         gex_Event_Wait(event);
-        for (i = 0; i < PIECES; i++)
+        for (int i = 0; i < PIECES; i++)
             CHECK(memcmp(mine + 2 * PIECE * (PIECES - 1 - i), here + 2 * PIECE * i, PIECE) == 0);
     } else {
         stay_outside();

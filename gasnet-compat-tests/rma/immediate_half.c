@@ -22,7 +22,6 @@ static void fill_room(void) {
 
 static void run(int put) {
     gex_TM_t pair = gex_TM_Pair(ep, 1);
-    gex_Event_t event;
     uint32_t turn = (uint32_t)put + 1, result;
     pattern_fill(here, BYTES, 3);
     pattern_fill(mine, BYTES, 4);
@@ -30,8 +29,8 @@ static void run(int put) {
     barrier();
     if (me == 0) {
         fill_room();
-        event = put ? gex_RMA_PutNB(pair, 1, theirs, here, BYTES, GEX_EVENT_DEFER, GEX_FLAG_IMMEDIATE)
-                    : gex_RMA_GetNB(pair, here, 1, theirs, BYTES, GEX_FLAG_IMMEDIATE);
+        gex_Event_t event = put ? gex_RMA_PutNB(pair, 1, theirs, here, BYTES, GEX_EVENT_DEFER, GEX_FLAG_IMMEDIATE)
+                                : gex_RMA_GetNB(pair, here, 1, theirs, BYTES, GEX_FLAG_IMMEDIATE);
         result = 2 * turn + (event == GEX_EVENT_NO_OP);
         if (event == GEX_EVENT_NO_OP && !put) CHECK_PATTERN(here, BYTES, 3);
         OK(gex_RMA_PutBlocking(tm, 1, go, &result, sizeof result, 0));

@@ -13,17 +13,14 @@ static void on_notify(gex_Token_t token, gex_AM_Arg_t round) { ATOMIC_SET(&notif
 
 int main(int argc, char **argv) {
     static char data[BYTES], seen[BYTES];
-    gex_Rank_t writer, reader;
-    char *remote;
-    int round;
     test_init("put_complete_elsewhere", &argc, &argv);
     register_handler(notify_index, (gex_AM_Fn_t)on_notify, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 1);
     test_attach(BYTES);
-    remote = seg_of(0);
-    writer = np - 1;
-    reader = 1 % np;
+    char *remote = seg_of(0);
+    gex_Rank_t writer = np - 1;
+    gex_Rank_t reader = 1 % np;
     barrier();
-    for (round = 1; round <= ROUNDS; round++) {
+    for (int round = 1; round <= ROUNDS; round++) {
         if (me == writer) {
             PHASE("put");
             pattern_fill(data, BYTES, (uint64_t)round);

@@ -14,7 +14,6 @@ int main(int argc, char **argv) {
     gex_RankInfo_t *nbrhd;
     gex_Rank_t neighbours;
     uint64_t word = 1;
-    int i;
     test_init("put_serves", &argc, &argv);
     register_handler(HANDLER, (gex_AM_Fn_t)on_short, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0);
     test_attach(GASNET_PAGESIZE);
@@ -24,7 +23,7 @@ int main(int argc, char **argv) {
         return TEST_SKIPPED;
     }
     if (me == 1) {
-        for (i = 0; i < MANY; i++) gex_AM_RequestShort0(tm, 0, HANDLER, 0);
+        for (int i = 0; i < MANY; i++) gex_AM_RequestShort0(tm, 0, HANDLER, 0);
     }
     barrier();
     if (me == 0) GASNET_BLOCKUNTIL(ATOMIC_GET(&received) == MANY);

@@ -17,21 +17,18 @@ int main(int argc, char **argv) {
     gex_AM_Entry_t handlers[] = {
         {HANDLER, (gex_AM_Fn_t)on_message, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDLONG, 1, NULL, "message"},
     };
-    gex_Rank_t right;
-    char *source, *there;
-    size_t i;
     int expected = 0;
     test_init("read_only_source", &argc, &argv);
     REQUIRE(gex_EP_RegisterHandlers(ep, handlers, 1) == GASNET_OK);
     test_attach(2 * MOST);
-    right = (me + 1) % np;
-    there = seg_of(right);
-    source = (char *)mmap(NULL, MOST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    gex_Rank_t right = (me + 1) % np;
+    char *there = seg_of(right);
+    char *source = (char *)mmap(NULL, MOST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(source != MAP_FAILED);
     pattern_fill(source, MOST, 77);
     REQUIRE(mprotect(source, MOST, PROT_READ) == 0);
     barrier();
-    for (i = 0; i < ARRAY_LENGTH(sizes); i++) {
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
         size_t bytes = sizes[i];
         gex_Event_t local;
         OK(gex_RMA_PutBlocking(tm, right, there, source, bytes, 0));

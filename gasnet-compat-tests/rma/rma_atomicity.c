@@ -12,10 +12,9 @@ static void no_tearing(size_t bytes, int form) {
     gex_Rank_t peer = (me + 1) % np;
     char *remote = seg_of(peer), *local = seg_of(me);
     volatile uint64_t *stop = (volatile uint64_t *)(void *)(local + CELL);
-    int i;
     memset(local, 0, 2 * CELL);
     barrier();
-    for (i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < ROUNDS; i++) {
         uint64_t value = (i & 1) ? 0 : ~UINT64_C(0), seen = 0, fetched = 0,
                  mask = bytes == 8 ? ~UINT64_C(0) : (UINT64_C(1) << (8 * bytes)) - 1;
         if (form == 0) OK(gex_RMA_PutBlocking(tm, peer, remote, &value, bytes, 0));
@@ -45,29 +44,25 @@ static void flag_waiting(size_t bytes) {
     char *remote = seg_of(peer), *local = seg_of(me);
     volatile char *flag = (volatile char *)(local + 4096);
     char data[256];
-    int i;
     memset(local, 0, 8192);
     barrier();
-    for (i = 1; i <= 100; i++) {
-        int seen;
+    for (int i = 1; i <= 100; i++) {
         pattern_fill(data, sizeof data, (uint64_t)i + me);
         OK(gex_RMA_PutBlocking(tm, peer, remote + (i % 2) * 1024, data, sizeof data, 0));
         OK(gex_RMA_PutBlockingVal(tm, peer, remote + 4096, (gex_RMA_Value_t)i, bytes, 0));
         GASNET_BLOCKUNTIL(*flag >= i);
-        seen = __atomic_load_n(flag, __ATOMIC_ACQUIRE); /* the left neighbour is at most one round ahead */
+        int seen = __atomic_load_n(flag, __ATOMIC_ACQUIRE); /* the left neighbour is at most one round ahead */
         if (seen == i) CHECK_PATTERN(local + (i % 2) * 1024, sizeof data, (uint64_t)i + (me + np - 1) % np);
         barrier();
     }
 }
 
 int main(int argc, char **argv) {
-    size_t bytes;
-    int form;
     test_init("rma_atomicity", &argc, &argv);
     test_attach(16384);
-    for (bytes = 1; bytes <= 8; bytes *= 2) {
+    for (size_t bytes = 1; bytes <= 8; bytes *= 2) {
         PHASE("no mixture");
-        for (form = 0; form < 3; form++) no_tearing(bytes, form);
+        for (int form = 0; form < 3; form++) no_tearing(bytes, form);
         PHASE("flag");
         flag_waiting(bytes);
     }

@@ -31,30 +31,29 @@ int main(int argc, char **argv) {
     static const size_t sizes[] = {0,    1,    2,    3,     4,     5,     7,      8,      9,       15,     16,   17,
                                    31,   32,   33,   63,    64,    65,    127,    255,    256,     1000,   4095, 4096,
                                    4097, 8191, 8193, 16384, 65535, 65536, 100001, 262144, 1048575, 1048577};
-    size_t i, ro, lo, largest;
-    gex_Rank_t hop;
-    char *buffer, *back;
     test_init("rma_blocking", &argc, &argv);
-    largest = np > 16 ? 65536 : np > 8 ? 300000 : (size_t)4 << 20;
+    size_t largest = np > 16 ? 65536 : np > 8 ? 300000 : (size_t)4 << 20;
     area = largest + 4 * GUARD;
     test_attach(2 * area);
     mine = (char *)seg_of(me);
-    buffer = (char *)malloc(largest + 64);
-    back = (char *)malloc(largest + 4 * GUARD);
+    char *buffer = (char *)malloc(largest + 64);
+    char *back = (char *)malloc(largest + 4 * GUARD);
     barrier();
     /* each rank writes into the first half of its peer's segment; its own second half serves as
      * local buffer */
-    for (hop = 0; hop < np && hop < 4; hop++) {
+    for (gex_Rank_t hop = 0; hop < np && hop < 4; hop++) {
         peer = (me + hop) % np;
         remote = seg_of(peer);
         PHASE("alignments");
-        for (i = 0; sizes[i] <= 65; i++)
-            for (ro = 0; ro < 16; ro += 1 + (i % 3))
-                for (lo = 0; lo < 16; lo += 5) one(sizes[i], ro, lo, buffer, back);
+        for (size_t i = 0; sizes[i] <= 65; i++)
+            for (size_t ro = 0; ro < 16; ro += 1 + (i % 3))
+                for (size_t lo = 0; lo < 16; lo += 5) one(sizes[i], ro, lo, buffer, back);
         PHASE("sizes");
-        for (i = 0; i < ARRAY_LENGTH(sizes) && sizes[i] <= largest; i++) one(sizes[i], i % 8, i % 5, buffer, back);
+        for (size_t i = 0; i < ARRAY_LENGTH(sizes) && sizes[i] <= largest; i++)
+            one(sizes[i], i % 8, i % 5, buffer, back);
         PHASE("local buffer in the segment");
-        for (i = 0; i < ARRAY_LENGTH(sizes) && sizes[i] <= largest; i += 3) one(sizes[i], 0, 1, mine + area, back);
+        for (size_t i = 0; i < ARRAY_LENGTH(sizes) && sizes[i] <= largest; i += 3)
+            one(sizes[i], 0, 1, mine + area, back);
         PHASE("largest");
         one(largest, 1, 3, buffer, back);
         barrier();

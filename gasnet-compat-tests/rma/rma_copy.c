@@ -27,24 +27,23 @@ static int open_pipe(gex_Rank_t last) {
 int main(int argc, char **argv) {
     /* All ranks but the last put to the last one, which sleeps in a read until all have local
      * completion. */
-    char byte = 0, *data;
-    int woken;
-    gex_Rank_t last, r;
+    char byte = 0;
     test_init("rma_copy", &argc, &argv);
-    last = np - 1;
-    woken = open_pipe(last);
+    gex_Rank_t last = np - 1;
+    int woken = open_pipe(last);
     test_attach(((uintptr_t)BYTES * np + 4095) / 4096 * 4096);
-    data = (char *)malloc(BYTES);
+    char *data = (char *)malloc(BYTES);
     REQUIRE(data != NULL);
     pattern_fill(data, BYTES, me);
     /* A network that connects at the first contact does that while the target polls. */
     gex_RMA_PutBlocking(tm, last, seg_of(last) + (size_t)me * BYTES, data, 1, 0);
     barrier();
     if (me == last) {
-        for (r = 0; r < last; r++) REQUIRE(read(woken, &byte, 1) == 1);
+        for (gex_Rank_t r = 0; r < last; r++) REQUIRE(read(woken, &byte, 1) == 1);
     } else {
-        gex_Event_t local, done;
-        done = gex_RMA_PutNB(tm, last, seg_of(last) + (size_t)me * BYTES, data, BYTES, &local, GEX_FLAG_LC_COPY_YES);
+        gex_Event_t local;
+        gex_Event_t done =
+            gex_RMA_PutNB(tm, last, seg_of(last) + (size_t)me * BYTES, data, BYTES, &local, GEX_FLAG_LC_COPY_YES);
         gex_Event_Wait(local);
         memset(data, 0, BYTES); /* it was copied */
         REQUIRE(write(woken, &byte, 1) == 1);
@@ -52,7 +51,7 @@ int main(int argc, char **argv) {
     }
     barrier();
     if (me == last) {
-        for (r = 0; r < last; r++) CHECK_PATTERN(seg_of(me) + (size_t)r * BYTES, BYTES, r);
+        for (gex_Rank_t r = 0; r < last; r++) CHECK_PATTERN(seg_of(me) + (size_t)r * BYTES, BYTES, r);
     }
     barrier();
     /* NO changes nothing that a client could see. */

@@ -5,16 +5,15 @@
 #include "check.h"
 
 int main(int argc, char **argv) {
-    gex_Rank_t hop;
     test_init("rma_empty", &argc, &argv);
     test_attach(4096);
-    for (hop = 0; hop < np && hop < 3; hop++) {
+    for (gex_Rank_t hop = 0; hop < np && hop < 3; hop++) {
         gex_Rank_t peer = (me + hop) % np;
         char *remote = seg_of(peer);
         char local = 55;
-        gex_Event_t event, leaf;
+        gex_Event_t leaf;
         memset(&leaf, 0x5A, sizeof leaf);
-        event = gex_RMA_PutNB(tm, peer, remote, &local, 0, &leaf, 0);
+        gex_Event_t event = gex_RMA_PutNB(tm, peer, remote, &local, 0, &leaf, 0);
         CHECK(event != GEX_EVENT_NO_OP && leaf != GEX_EVENT_NO_OP);
         {
             gex_Event_t untouched;

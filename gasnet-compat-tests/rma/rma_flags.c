@@ -8,41 +8,40 @@
 static char out[3000], in[3000];
 
 static void immediate(gex_Rank_t peer, char *remote) {
-    int i;
-    for (i = 0; i < 500; i++) {
+    for (int i = 0; i < 500; i++) {
         uint64_t seed = (uint64_t)i * 7 + me;
         size_t n = (size_t)(i * 37) % sizeof out;
         gex_Flags_t f = GEX_FLAG_IMMEDIATE;
         gex_Event_t event;
-        int tries;
         pattern_fill(out, n, seed);
-        for (tries = 0; gex_RMA_PutBlocking(tm, peer, remote, out, n, tries < 10 ? f : 0); tries++) gasnet_AMPoll();
+        for (int tries = 0; gex_RMA_PutBlocking(tm, peer, remote, out, n, tries < 10 ? f : 0); tries++) gasnet_AMPoll();
         memset(in, 0, n);
-        for (tries = 0; gex_RMA_GetBlocking(tm, in, peer, remote, n, tries < 10 ? f : 0); tries++) gasnet_AMPoll();
+        for (int tries = 0; gex_RMA_GetBlocking(tm, in, peer, remote, n, tries < 10 ? f : 0); tries++) gasnet_AMPoll();
         CHECK_PATTERN(in, n, seed);
-        for (tries = 0;
+        for (int tries = 0;
              (event = gex_RMA_PutNB(tm, peer, remote, out, n, GEX_EVENT_NOW, tries < 10 ? f : 0)) == GEX_EVENT_NO_OP;
              tries++)
             gasnet_AMPoll();
         gex_Event_Wait(event);
-        for (tries = 0; (event = gex_RMA_GetNB(tm, in, peer, remote, n, tries < 10 ? f : 0)) == GEX_EVENT_NO_OP;
+        for (int tries = 0; (event = gex_RMA_GetNB(tm, in, peer, remote, n, tries < 10 ? f : 0)) == GEX_EVENT_NO_OP;
              tries++)
             gasnet_AMPoll();
         gex_Event_Wait(event);
-        for (tries = 0; gex_RMA_PutNBI(tm, peer, remote, out, n, GEX_EVENT_DEFER, tries < 10 ? f : 0); tries++)
+        for (int tries = 0; gex_RMA_PutNBI(tm, peer, remote, out, n, GEX_EVENT_DEFER, tries < 10 ? f : 0); tries++)
             gasnet_AMPoll();
         gex_NBI_Wait(GEX_EC_PUT, 0);
         memset(in, 0, n);
-        for (tries = 0; gex_RMA_GetNBI(tm, in, peer, remote, n, tries < 10 ? f : 0); tries++) gasnet_AMPoll();
+        for (int tries = 0; gex_RMA_GetNBI(tm, in, peer, remote, n, tries < 10 ? f : 0); tries++) gasnet_AMPoll();
         gex_NBI_Wait(GEX_EC_GET, 0);
         CHECK_PATTERN(in, n, seed);
-        for (tries = 0; gex_RMA_PutBlockingVal(tm, peer, remote, (gex_RMA_Value_t)i, 4, tries < 10 ? f : 0); tries++)
+        for (int tries = 0; gex_RMA_PutBlockingVal(tm, peer, remote, (gex_RMA_Value_t)i, 4, tries < 10 ? f : 0);
+             tries++)
             gasnet_AMPoll();
-        for (tries = 0; gex_RMA_PutNBIVal(tm, peer, remote + 8, (gex_RMA_Value_t)i, 4, tries < 10 ? f : 0); tries++)
+        for (int tries = 0; gex_RMA_PutNBIVal(tm, peer, remote + 8, (gex_RMA_Value_t)i, 4, tries < 10 ? f : 0); tries++)
             gasnet_AMPoll();
         gex_NBI_Wait(GEX_EC_ALL, 0);
-        for (tries = 0; (event = gex_RMA_PutNBVal(tm, peer, remote + 16, (gex_RMA_Value_t)i, 4, tries < 10 ? f : 0)) ==
-                        GEX_EVENT_NO_OP;
+        for (int tries = 0; (event = gex_RMA_PutNBVal(tm, peer, remote + 16, (gex_RMA_Value_t)i, 4,
+                                                      tries < 10 ? f : 0)) == GEX_EVENT_NO_OP;
              tries++)
             gasnet_AMPoll();
         gex_Event_Wait(event);
@@ -68,15 +67,15 @@ static void asserted(gex_Rank_t peer, char *remote, gex_Flags_t flags) {
 
 int main(int argc, char **argv) {
     gex_RankInfo_t *nbrhd;
-    gex_Rank_t count, hop;
+    gex_Rank_t count;
     test_init("rma_flags", &argc, &argv);
     test_attach(65536);
     gex_System_QueryNbrhdInfo(&nbrhd, &count, NULL);
-    for (hop = 0; hop < np && hop < 3; hop++) {
-        gex_Rank_t peer = (me + hop) % np, i;
+    for (gex_Rank_t hop = 0; hop < np && hop < 3; hop++) {
+        gex_Rank_t peer = (me + hop) % np;
         char *remote = seg_of(peer);
         int neighbour = 0;
-        for (i = 0; i < count; i++)
+        for (gex_Rank_t i = 0; i < count; i++)
             if (nbrhd[i].gex_jobrank == peer) neighbour = 1;
         barrier();
         PHASE("immediate");

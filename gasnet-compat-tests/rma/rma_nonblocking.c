@@ -17,8 +17,7 @@ static size_t size_of(int i) {
 static char *slot(char *base, int i) { return base + (size_t)i * MAX_BYTES; }
 
 static void fetch_and_check(int salt) {
-    int i;
-    for (i = 0; i < WINDOW; i++) {
+    for (int i = 0; i < WINDOW; i++) {
         size_t n = size_of(i);
         memset(slot(back, i), 0, n);
         OK(gex_RMA_GetBlocking(tm, slot(back, i), peer, slot(remote, i), n, 0));
@@ -26,18 +25,16 @@ static void fetch_and_check(int salt) {
     }
 }
 static void fill(int salt) {
-    int i;
-    for (i = 0; i < WINDOW; i++) pattern_fill(slot(source, i), size_of(i), (uint64_t)(salt + i));
+    for (int i = 0; i < WINDOW; i++) pattern_fill(slot(source, i), size_of(i), (uint64_t)(salt + i));
 }
 
 static void sync_events(gex_Event_t *event, int how) {
-    int i;
     switch (how % 4) {
         case 0:
-            for (i = 0; i < WINDOW; i++) gex_Event_Wait(event[i]);
+            for (int i = 0; i < WINDOW; i++) gex_Event_Wait(event[i]);
             break;
         case 1:
-            for (i = WINDOW - 1; i >= 0; i--)
+            for (int i = WINDOW - 1; i >= 0; i--)
                 while (gex_Event_Test(event[i])) gasnet_AMPoll();
             break;
         case 2: gex_Event_WaitAll(event, WINDOW, 0); break;
@@ -49,9 +46,9 @@ static void sync_events(gex_Event_t *event, int how) {
 
 static void explicit_puts(int lc_kind, int how) {
     gex_Event_t event[WINDOW], leaf[WINDOW];
-    int i, salt = 100 * lc_kind + how;
+    int salt = 100 * lc_kind + how;
     fill(salt);
-    for (i = 0; i < WINDOW; i++) {
+    for (int i = 0; i < WINDOW; i++) {
         gex_Event_t *lc = lc_kind == 0 ? GEX_EVENT_NOW : lc_kind == 1 ? GEX_EVENT_DEFER : &leaf[i];
         if (size_of(i)) memset(&leaf[i], 0x5A, sizeof leaf[i]);
         else leaf[i] = GEX_EVENT_INVALID; /* rma_empty tests that an empty put writes it */
@@ -60,7 +57,7 @@ static void explicit_puts(int lc_kind, int how) {
         if (lc_kind == 0) memset(slot(source, i), 0xEE, size_of(i));
     }
     if (lc_kind == 2) {
-        for (i = 0; i < WINDOW; i++) {
+        for (int i = 0; i < WINDOW; i++) {
             if (i % 2) gex_Event_Wait(leaf[i]);
             else
                 while (gex_Event_Test(leaf[i])) gasnet_AMPoll();
@@ -74,16 +71,16 @@ static void explicit_puts(int lc_kind, int how) {
 
 static void explicit_gets(int how) {
     gex_Event_t event[WINDOW];
-    int i, salt = 900 + how;
+    int salt = 900 + how;
     fill(salt);
-    for (i = 0; i < WINDOW; i++) OK(gex_RMA_PutBlocking(tm, peer, slot(remote, i), slot(source, i), size_of(i), 0));
+    for (int i = 0; i < WINDOW; i++) OK(gex_RMA_PutBlocking(tm, peer, slot(remote, i), slot(source, i), size_of(i), 0));
     memset(back, 0, (size_t)WINDOW * MAX_BYTES);
-    for (i = 0; i < WINDOW; i++) {
+    for (int i = 0; i < WINDOW; i++) {
         event[i] = gex_RMA_GetNB(tm, slot(back, i), peer, slot(remote, i), size_of(i), 0);
         CHECK(event[i] != GEX_EVENT_NO_OP);
     }
     sync_events(event, how);
-    for (i = 0; i < WINDOW; i++) CHECK_PATTERN(slot(back, i), size_of(i), (uint64_t)(salt + i));
+    for (int i = 0; i < WINDOW; i++) CHECK_PATTERN(slot(back, i), size_of(i), (uint64_t)(salt + i));
 }
 
 static void nbi_wait(gex_EC_t mask, int how) {
@@ -94,9 +91,9 @@ static void nbi_wait(gex_EC_t mask, int how) {
 
 static void implicit_puts(int lc_kind, int how) {
     gex_Event_t *lc = lc_kind == 0 ? GEX_EVENT_NOW : lc_kind == 1 ? GEX_EVENT_DEFER : GEX_EVENT_GROUP;
-    int i, salt = 2000 + 100 * lc_kind + how;
+    int salt = 2000 + 100 * lc_kind + how;
     fill(salt);
-    for (i = 0; i < WINDOW; i++) {
+    for (int i = 0; i < WINDOW; i++) {
         OK(gex_RMA_PutNBI(tm, peer, slot(remote, i), slot(source, i), size_of(i), lc, 0));
         if (lc_kind == 0) memset(slot(source, i), 0xEE, size_of(i));
     }
@@ -109,36 +106,34 @@ static void implicit_puts(int lc_kind, int how) {
 }
 
 static void implicit_gets(int how) {
-    int i, salt = 3000 + how;
+    int salt = 3000 + how;
     fill(salt);
-    for (i = 0; i < WINDOW; i++)
+    for (int i = 0; i < WINDOW; i++)
         OK(gex_RMA_PutNBI(tm, peer, slot(remote, i), slot(source, i), size_of(i), GEX_EVENT_DEFER, 0));
     gex_NBI_Wait(GEX_EC_PUT, 0);
     memset(back, 0, (size_t)WINDOW * MAX_BYTES);
-    for (i = 0; i < WINDOW; i++) OK(gex_RMA_GetNBI(tm, slot(back, i), peer, slot(remote, i), size_of(i), 0));
+    for (int i = 0; i < WINDOW; i++) OK(gex_RMA_GetNBI(tm, slot(back, i), peer, slot(remote, i), size_of(i), 0));
     nbi_wait(how & 2 ? GEX_EC_ALL : GEX_EC_GET, how);
-    for (i = 0; i < WINDOW; i++) CHECK_PATTERN(slot(back, i), size_of(i), (uint64_t)(salt + i));
+    for (int i = 0; i < WINDOW; i++) CHECK_PATTERN(slot(back, i), size_of(i), (uint64_t)(salt + i));
 }
 
 /* Puts and gets in flight together: each category is synchronised on its own. */
 static void implicit_both(void) {
-    int i, half = WINDOW / 2;
+    int half = WINDOW / 2;
     fill(5000);
-    for (i = 0; i < half; i++) OK(gex_RMA_PutBlocking(tm, peer, slot(remote, i), slot(source, i), size_of(i), 0));
-    for (i = 0; i < half; i++) {
+    for (int i = 0; i < half; i++) OK(gex_RMA_PutBlocking(tm, peer, slot(remote, i), slot(source, i), size_of(i), 0));
+    for (int i = 0; i < half; i++) {
         OK(gex_RMA_GetNBI(tm, slot(back, i), peer, slot(remote, i), size_of(i), 0));
         OK(gex_RMA_PutNBI(tm, peer, slot(remote, half + i), slot(source, half + i), size_of(half + i), GEX_EVENT_DEFER,
                           0));
     }
     gex_NBI_Wait(GEX_EC_GET, 0);
-    for (i = 0; i < half; i++) CHECK_PATTERN(slot(back, i), size_of(i), (uint64_t)(5000 + i));
+    for (int i = 0; i < half; i++) CHECK_PATTERN(slot(back, i), size_of(i), (uint64_t)(5000 + i));
     gex_NBI_Wait(GEX_EC_PUT | GEX_EC_GET | GEX_EC_RMW | GEX_EC_AM, 0);
     fetch_and_check(5000);
 }
 
 int main(int argc, char **argv) {
-    gex_Rank_t hop;
-    int lc, how;
     test_init("rma_nonblocking", &argc, &argv);
     test_attach((uintptr_t)WINDOW * MAX_BYTES);
     source = (char *)malloc((size_t)WINDOW * MAX_BYTES);
@@ -149,19 +144,19 @@ int main(int argc, char **argv) {
     gex_NBI_Wait(GEX_EC_ALL, 0);
     CHECK(gex_Event_Test(GEX_EVENT_INVALID) == 0);
     gex_Event_Wait(GEX_EVENT_INVALID);
-    for (hop = 0; hop < np && hop < (np > 8 ? 1U : 3U); hop++) {
+    for (gex_Rank_t hop = 0; hop < np && hop < (np > 8 ? 1U : 3U); hop++) {
         peer = (me + hop + (np > 8)) % np;
         remote = seg_of(peer);
         barrier();
-        for (lc = 0; lc < 3; lc++) {
-            for (how = 0; how < 4; how++) {
+        for (int lc = 0; lc < 3; lc++) {
+            for (int how = 0; how < 4; how++) {
                 PHASE("explicit puts");
                 explicit_puts(lc, how);
                 PHASE("implicit puts");
                 implicit_puts(lc, how);
             }
         }
-        for (how = 0; how < 4; how++) {
+        for (int how = 0; how < 4; how++) {
             PHASE("explicit gets");
             explicit_gets(how);
             PHASE("implicit gets");

@@ -18,11 +18,9 @@ static void everything(gex_TM_t team, char *base) {
     static const size_t sizes[] = {1, 8, 1000, BYTES};
     unsigned char pair[2] = {77, 78};
     uint16_t both;
-    size_t i;
-    int form;
     memcpy(&both, pair, 2);
-    for (i = 0; i < ARRAY_LENGTH(sizes); i++) {
-        for (form = 0; form < 3; form++) {
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        for (int form = 0; form < 3; form++) {
             size_t bytes = sizes[i];
             uint64_t seed = bytes * 10 + (uint64_t)form;
             pattern_fill(base + FROM, bytes, seed + rank);
@@ -61,7 +59,6 @@ int main(int argc, char **argv) {
     gex_EP_t other;
     gex_Segment_t more;
     gex_EP_Location_t members[512];
-    gex_Rank_t r;
     test_init("rma_offsets", &argc, &argv);
     test_attach(500000);
     PHASE("primordial team");
@@ -74,7 +71,7 @@ int main(int argc, char **argv) {
     OK(gex_Segment_Create(&more, client, NULL, 500000, GEX_MK_HOST, 0));
     OK(gex_EP_BindSegment(other, more, 0));
     OK(gex_EP_PublishBoundSegment(tm, &other, 1, 0));
-    for (r = 0; r < np; r++) {
+    for (gex_Rank_t r = 0; r < np; r++) {
         members[r].gex_rank = r;
         members[r].gex_ep_index = 1;
     }

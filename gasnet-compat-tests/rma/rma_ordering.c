@@ -26,21 +26,20 @@ static void on_long(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t 
 static void on_reply(gex_Token_t token) { ATOMIC_ADD(&replied, 1); }
 
 int main(int argc, char **argv) {
-    gex_Rank_t peer, left;
-    char *remote, data[BYTES];
-    int i, expected = 0;
+    char data[BYTES];
+    int expected = 0;
     test_init("rma_ordering", &argc, &argv);
     register_handler(note_index, (gex_AM_Fn_t)on_note, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 2);
     register_handler(long_index, (gex_AM_Fn_t)on_long, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 1);
     register_handler(reply_index, (gex_AM_Fn_t)on_reply, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT, 0);
     test_attach((uintptr_t)np * BYTES);
     base = (char *)seg_of(me);
-    peer = (me + 1) % np;
-    left = (me + np - 1) % np;
-    remote = seg_of(peer);
+    gex_Rank_t peer = (me + 1) % np;
+    gex_Rank_t left = (me + np - 1) % np;
+    char *remote = seg_of(peer);
     barrier();
     PHASE("put, then message");
-    for (i = 1; i <= ROUNDS; i++) {
+    for (int i = 1; i <= ROUNDS; i++) {
         pattern_fill(data, BYTES, (uint64_t)i);
         switch (i % 4) {
             case 0: OK(gex_RMA_PutBlocking(tm, peer, remote + place(me), data, BYTES, 0)); break;
@@ -61,7 +60,7 @@ int main(int argc, char **argv) {
     }
     barrier();
     PHASE("put, then barrier");
-    for (i = 1; i <= ROUNDS; i++) {
+    for (int i = 1; i <= ROUNDS; i++) {
         pattern_fill(data, BYTES, (uint64_t)i + 7000);
         gex_Event_Wait(gex_RMA_PutNB(tm, peer, remote + place(me), data, BYTES, GEX_EVENT_DEFER, 0));
         barrier();
@@ -69,7 +68,7 @@ int main(int argc, char **argv) {
         barrier();
     }
     PHASE("Long");
-    for (i = 1; i <= ROUNDS; i++) {
+    for (int i = 1; i <= ROUNDS; i++) {
         pattern_fill(data, BYTES, (uint64_t)i);
         OK(gex_AM_RequestLong1(tm, peer, long_index, data, BYTES, remote + place(me), GEX_EVENT_NOW, 0, i));
         expected++;

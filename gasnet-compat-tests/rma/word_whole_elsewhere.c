@@ -9,20 +9,17 @@ enum { ROUNDS = 400 };
 
 int main(int argc, char **argv) {
     static const size_t sizes[] = {2, 4, 8};
-    char *words;
-    size_t s;
     test_init("word_whole_elsewhere", &argc, &argv);
     test_attach(4096);
     memset(seg_of(me), 0, 4096);
-    words = seg_of(0); /* a word, and 64 bytes on the flag that ends a round */
+    char *words = seg_of(0); /* a word, and 64 bytes on the flag that ends a round */
     barrier();
-    for (s = 0; s < ARRAY_LENGTH(sizes); s++) {
+    for (size_t s = 0; s < ARRAY_LENGTH(sizes); s++) {
         size_t bytes = sizes[s];
         uint64_t ones = bytes == 8 ? ~UINT64_C(0) : (UINT64_C(1) << (8 * bytes)) - 1;
         if (me == np - 1) {
-            int i;
             PHASE("writing");
-            for (i = 1; i <= ROUNDS; i++)
+            for (int i = 1; i <= ROUNDS; i++)
                 OK(gex_RMA_PutBlockingVal(tm, 0, words, i % 2 ? (gex_RMA_Value_t)ones : 0, bytes, 0));
             OK(gex_RMA_PutBlockingVal(tm, 0, words + 64, (gex_RMA_Value_t)bytes, 8, 0));
         } else if (me > 0) {

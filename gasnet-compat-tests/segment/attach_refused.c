@@ -9,9 +9,8 @@ static int refusal(int mine) { return mine ? GASNET_ERR_BAD_ARG : GASNET_ERR_RES
 
 int main(int argc, char **argv) {
     uintptr_t page = GASNET_PAGESIZE;
-    uintptr_t most;
     test_init("attach_refused", &argc, &argv);
-    most = gasnet_getMaxLocalSegmentSize();
+    uintptr_t most = gasnet_getMaxLocalSegmentSize();
 
     PHASE("no bytes");
     CHECK(gex_Segment_Attach(&segment, tm, me == np - 1 ? 0 : page) == refusal(me == np - 1));

@@ -6,12 +6,10 @@
 
 int main(int argc, char **argv) {
     static const uintptr_t sizes[] = {1, 0, UINTPTR_MAX};
-    FILE *spoken;
-    int saved;
     test_init("attach_size_ignored", &argc, &argv);
     PHASE("attach");
-    spoken = tmpfile();
-    saved = dup(2);
+    FILE *spoken = tmpfile();
+    int saved = dup(2);
     REQUIRE(spoken != NULL && saved >= 0 && dup2(fileno(spoken), 2) == 2);
     segment = (gex_Segment_t)&segment;
     OK(gex_Segment_Attach(&segment, tm, sizes[me % 3]));

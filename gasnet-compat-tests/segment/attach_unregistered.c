@@ -10,14 +10,13 @@
 
 int main(int argc, char **argv) {
     uint32_t word = 0;
-    gex_Rank_t right;
     test_init("attach_unregistered", &argc, &argv);
     PHASE("rank 1 is refused");
     if (gex_Segment_Attach(&segment, tm, GASNET_PAGESIZE) == GASNET_OK)
         test_skip("a single neighbourhood registers no memory");
     PHASE("nobody is refused");
     test_attach(GASNET_PAGESIZE);
-    right = (me + 1) % np;
+    gex_Rank_t right = (me + 1) % np;
     OK(gex_RMA_PutBlockingVal(tm, right, seg_of(right), 42, sizeof word, 0));
     barrier();
     memcpy(&word, gex_Segment_QueryAddr(segment), sizeof word);

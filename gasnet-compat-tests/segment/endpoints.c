@@ -20,9 +20,8 @@ static int requests[COUNT], replies[COUNT];
 
 static int index_of(gex_Token_t token) {
     gex_Token_Info_t info;
-    int i;
     CHECK(gex_Token_Info(token, &info, GEX_TI_EP) & GEX_TI_EP);
-    for (i = 0; i < COUNT; i++)
+    for (int i = 0; i < COUNT; i++)
         if (info.gex_ep == eps[i]) return i;
     CHECK(!"unknown endpoint");
     return 0;
@@ -81,9 +80,7 @@ static gex_TM_t split_reversed(void) {
 
 /* Segment 1 is the client's and unaligned, segment 2 the library's. */
 static void make(void) {
-    gex_TM_t reversed;
     gex_Segment_t none = GEX_SEGMENT_INVALID;
-    int i;
     PHASE("make");
     OK(gex_Segment_Create(&segments[1], client, client_memory + 13, BYTES, GEX_MK_HOST, 0));
     OK(gex_Segment_Create(&segments[2], client, NULL, BYTES, GEX_MK_HOST, 0));
@@ -96,7 +93,7 @@ static void make(void) {
     CHECK(gex_EP_BindSegment(GEX_EP_INVALID, segments[1], 0) == GASNET_ERR_BAD_ARG);
     CHECK(gex_EP_BindSegment(eps[1], GEX_SEGMENT_INVALID, 0) == GASNET_ERR_BAD_ARG);
     CHECK(none == GEX_SEGMENT_INVALID);
-    for (i = 1; i < COUNT; i++) {
+    for (int i = 1; i < COUNT; i++) {
         CHECK(gex_EP_QuerySegment(eps[i]) == GEX_SEGMENT_INVALID);
         OK(gex_EP_BindSegment(eps[i], segments[i], 0));
         CHECK(gex_EP_BindSegment(eps[i], segments[COUNT - i], 0) == GASNET_ERR_BAD_ARG);
@@ -105,7 +102,7 @@ static void make(void) {
     }
     gex_System_SetVerboseErrors(1);
     PHASE("publish");
-    reversed = split_reversed();
+    gex_TM_t reversed = split_reversed();
     /* different numbers of endpoints on different ranks, in two calls */
     OK(gex_EP_PublishBoundSegment(reversed, eps + (me % 2 ? 1 : 0), me % 2 ? 2 : 1, 0));
     OK(gex_EP_PublishBoundSegment(reversed, eps + 1, me % 2 ? 0 : 2, 0));
@@ -128,13 +125,12 @@ static void transfers(int from, int to) {
     gex_Rank_t peer = (me + 1) % np;
     gex_TM_t pair = gex_TM_Pair(eps[from], (gex_EP_Index_t)to);
     char *remote = base_of(peer, to), *out = (char *)malloc(BYTES), *in = (char *)malloc(BYTES);
-    size_t i;
-    gex_Event_t lc, event;
-    for (i = 0; i < ARRAY_LENGTH(sizes); i++) {
+    gex_Event_t lc;
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
         size_t bytes = sizes[i], shift = bytes < BYTES ? 5 : 0;
         pattern_fill(out, bytes, me * 7 + bytes);
         barrier();
-        event = gex_RMA_PutNB(pair, peer, remote + shift, out, bytes, &lc, 0);
+        gex_Event_t event = gex_RMA_PutNB(pair, peer, remote + shift, out, bytes, &lc, 0);
         gex_Event_Wait(lc);
         gex_Event_Wait(event);
         barrier();
@@ -167,23 +163,23 @@ static void messages(int from, int to) {
     gex_Rank_t peer = (me + 1) % np;
     gex_TM_t pair = gex_TM_Pair(eps[from], (gex_EP_Index_t)to);
     char *remote = base_of(peer, to);
-    size_t most = gex_AM_MaxRequestMedium(pair, peer, GEX_EVENT_NOW, 0, 1), long_most, sizes[4], i;
+    size_t most = gex_AM_MaxRequestMedium(pair, peer, GEX_EVENT_NOW, 0, 1), sizes[4];
     char *data = (char *)malloc(BYTES);
     int want = ATOMIC_GET(&replies[from]);
     OK(gex_AM_RequestShort1(pair, peer, H_REQUEST, 0, 7));
     GASNET_BLOCKUNTIL(ATOMIC_GET(&replies[from]) == want + 1);
     sizes[0] = 0, sizes[1] = 33, sizes[2] = most < 5000 ? most / 2 : 5000, sizes[3] = most;
-    for (i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++) {
         pattern_fill(data, sizes[i], 100 + i);
         OK(gex_AM_RequestMedium1(pair, peer, H_REQUEST + 2, data, sizes[i], GEX_EVENT_NOW, 0, (gex_AM_Arg_t)(100 + i)));
         GASNET_BLOCKUNTIL(ATOMIC_GET(&replies[from]) == want + 2 + (int)i);
     }
     want += 5;
-    long_most = gex_AM_MaxRequestLong(pair, peer, GEX_EVENT_NOW, 0, 3);
+    size_t long_most = gex_AM_MaxRequestLong(pair, peer, GEX_EVENT_NOW, 0, 3);
     CHECK(long_most >= 512);
     CHECK(!is_neighbour(peer) || long_most >= 0x7fffffff);
     sizes[3] = long_most > 140000 ? 140000 : long_most;
-    for (i = 0; from > 0 && i < 4; i++) { /* the reply needs a segment here */
+    for (size_t i = 0; from > 0 && i < 4; i++) { /* the reply needs a segment here */
         char *back = bases[from] + 150000;
         pattern_fill(data, sizes[i], 200 + i);
         OK(gex_AM_RequestLong3(pair, peer, H_REQUEST + 4, data, sizes[i], remote + 1000, GEX_EVENT_NOW, 0,
@@ -202,16 +198,14 @@ static void team_of_endpoints(void) {
     gex_TM_t pair[2];
     gex_Event_t event[2];
     int64_t src[2], dst[2], sum = 0;
-    gex_Rank_t r;
-    int i;
     PHASE("team of endpoints");
-    for (r = 0; r < 2 * np; r++) {
+    for (gex_Rank_t r = 0; r < 2 * np; r++) {
         members[r].gex_rank = r / 2;
         members[r].gex_ep_index = (gex_EP_Index_t)(1 + r % 2);
         sum += r * r;
     }
     gex_TM_Create(pair, 2, tm, members, 2 * np, NULL, 0, GEX_FLAG_TM_NO_SCRATCH | GEX_FLAG_RANK_IS_JOBRANK);
-    for (i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++) {
         gex_Rank_t rank = 2 * me + (gex_Rank_t)i;
         CHECK(gex_TM_QueryRank(pair[i]) == rank && gex_TM_QuerySize(pair[i]) == 2 * np &&
               gex_TM_QueryEP(pair[i]) == eps[i + 1]);
@@ -220,30 +214,29 @@ static void team_of_endpoints(void) {
     }
     gex_Event_WaitAll(event, 2, 0);
     CHECK(dst[0] == sum && dst[1] == sum);
-    for (i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++) {
         gex_Rank_t to = (2 * me + (gex_Rank_t)i + 1) % (2 * np);
         void *address;
         gex_Event_Wait(gex_EP_QueryBoundSegmentNB(pair[i], to, &address, NULL, NULL, 0));
         OK(gex_RMA_PutBlockingVal(pair[i], to, (char *)address + 16, to + 50, 4, 0));
     }
-    for (i = 0; i < 2; i++) event[i] = gex_Coll_BarrierNB(pair[i], 0);
+    for (int i = 0; i < 2; i++) event[i] = gex_Coll_BarrierNB(pair[i], 0);
     gex_Event_WaitAll(event, 2, 0);
-    for (i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++) {
         uint32_t value;
         memcpy(&value, bases[i + 1] + 16, 4);
         CHECK(value == 2 * me + (gex_Rank_t)i + 50);
     }
-    for (i = 0; i < 2; i++) gex_TM_Destroy(pair[i], NULL, GEX_FLAG_GLOBALLY_QUIESCED);
+    for (int i = 0; i < 2; i++) gex_TM_Destroy(pair[i], NULL, GEX_FLAG_GLOBALLY_QUIESCED);
     barrier();
 }
 
 int main(int argc, char **argv) {
-    int i, from, to;
     gex_EP_t bad = GEX_EP_INVALID;
     test_init("endpoints", &argc, &argv);
     eps[0] = ep;
     OK(gex_EP_RegisterHandlers(eps[0], table, ARRAY_LENGTH(table)));
-    for (i = 1; i < COUNT; i++) {
+    for (int i = 1; i < COUNT; i++) {
         OK(gex_EP_Create(&eps[i], client, GEX_EP_CAPABILITY_ALL, i == 1 ? GEX_FLAG_HINT_ACCEL_AD : 0));
         CHECK(gex_EP_QueryIndex(eps[i]) == i && gex_EP_QueryClient(eps[i]) == client);
         CHECK(gex_EP_QueryFlags(eps[i]) == (i == 1 ? GEX_FLAG_HINT_ACCEL_AD : 0));
@@ -252,10 +245,10 @@ int main(int argc, char **argv) {
     gex_System_SetVerboseErrors(0);
     CHECK(gex_EP_Create(&bad, client, 0, 0) == GASNET_ERR_BAD_ARG && bad == GEX_EP_INVALID);
     gex_System_SetVerboseErrors(1);
-    for (i = 0; i < 2; i++) { /* the second time with new segments at other places */
+    for (int i = 0; i < 2; i++) { /* the second time with new segments at other places */
         make();
-        for (from = 0; from < COUNT; from++) {
-            for (to = 1; to < COUNT; to++) {
+        for (int from = 0; from < COUNT; from++) {
+            for (int to = 1; to < COUNT; to++) {
                 PHASE("transfers");
                 transfers(from, to);
                 PHASE("messages");
@@ -275,7 +268,7 @@ int main(int argc, char **argv) {
     CHECK(*(char *)seg_of(me) == 9);
     PHASE("as many as there can be");
     gex_System_SetVerboseErrors(0);
-    for (i = COUNT; i < GASNET_MAXEPS; i++) OK(gex_EP_Create(&bad, client, GEX_EP_CAPABILITY_RMA, 0));
+    for (int i = COUNT; i < GASNET_MAXEPS; i++) OK(gex_EP_Create(&bad, client, GEX_EP_CAPABILITY_RMA, 0));
     CHECK(gex_EP_Create(&bad, client, GEX_EP_CAPABILITY_RMA, 0) == GASNET_ERR_RESOURCE);
     gex_System_SetVerboseErrors(1);
     return test_finish();

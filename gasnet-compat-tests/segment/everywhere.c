@@ -7,14 +7,13 @@
 
 static void queries(void) {
     gasnet_seginfo_t *table = (gasnet_seginfo_t *)malloc(np * sizeof *table);
-    gex_Rank_t r;
     void *owner, *local;
     uintptr_t bytes;
     PHASE("queries");
     CHECK(gasnet_getMaxLocalSegmentSize() == UINTPTR_MAX && gasnet_getMaxGlobalSegmentSize() == UINTPTR_MAX);
     CHECK(gex_EP_QuerySegment(ep) == GEX_SEGMENT_INVALID);
     OK(gasnet_getSegmentInfo(table, (int)np));
-    for (r = 0; r < np; r++) {
+    for (gex_Rank_t r = 0; r < np; r++) {
         CHECK(table[r].addr == NULL && table[r].size == UINTPTR_MAX);
         owner = local = &bytes;
         bytes = 5;

@@ -37,11 +37,9 @@ static void on_back(gex_Token_t token, void *payload, size_t bytes) {
 /* A put of each form to `remote`, and a get of each form back. */
 static void puts_and_gets(gex_Rank_t peer, char *remote, char *out, char *in) {
     static const size_t sizes[] = {0, 1, 2, 3, 4, 7, 8, 9, 63, 1000, 4096, 65537, AREA - 9};
-    size_t i;
-    int form;
-    for (i = 0; i < ARRAY_LENGTH(sizes); i++) {
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
         size_t bytes = sizes[i], shift = bytes % 3;
-        for (form = 0; form < 3; form++) {
+        for (int form = 0; form < 3; form++) {
             pattern_fill(out, bytes, (uint64_t)form * 1000 + bytes + me);
             memset(in, 0x5a, bytes + 1);
             if (form == 0) {
@@ -77,14 +75,13 @@ static void scattered(gex_Rank_t peer, char *remote, char *out, char *in, size_t
     ptrdiff_t there[1] = {ROW}, here[1] = {(ptrdiff_t)piece};
     size_t count[1] = {ROWS};
     void *far_list[ROWS], *near_list[1];
-    int i;
     pattern_fill(out, ROWS * piece, piece + me);
     memset(in, 0, ROWS * piece);
     OK(gex_VIS_StridedPutBlocking(tm, peer, remote, there, out, here, piece, count, 1, 0));
     OK(gex_VIS_StridedGetBlocking(tm, in, here, peer, remote, there, piece, count, 1, 0));
     CHECK_PATTERN(in, ROWS * piece, piece + me);
     memset(in, 0, ROWS * piece);
-    for (i = 0; i < ROWS; i++) far_list[i] = remote + (size_t)i * ROW;
+    for (int i = 0; i < ROWS; i++) far_list[i] = remote + (size_t)i * ROW;
     near_list[0] = in;
     OK(gex_VIS_IndexedGetBlocking(tm, 1, near_list, ROWS * piece, peer, ROWS, far_list, piece, 0));
     CHECK_PATTERN(in, ROWS * piece, piece + me);
@@ -92,18 +89,16 @@ static void scattered(gex_Rank_t peer, char *remote, char *out, char *in, size_t
 
 static void longs(gex_Rank_t peer, int area, char *out, char *in) {
     static const size_t sizes[] = {0, 1, 8, 2048, 2049, 65536, 65537, AREA - 100};
-    size_t most = MIN(gex_AM_MaxRequestLong(tm, peer, GEX_EVENT_NOW, 0, 3),
-                      gex_AM_MaxReplyLong(tm, peer, GEX_EVENT_NOW, 0, 0)),
-           i;
-    for (i = 0; i < ARRAY_LENGTH(sizes); i++) {
+    size_t most =
+        MIN(gex_AM_MaxRequestLong(tm, peer, GEX_EVENT_NOW, 0, 3), gex_AM_MaxReplyLong(tm, peer, GEX_EVENT_NOW, 0, 0));
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
         size_t bytes = MIN(sizes[i], most);
-        int form, want;
-        for (form = 0; form < 2; form++) {
+        for (int form = 0; form < 2; form++) {
             gex_Flags_t flags = form ? GEX_FLAG_IMMEDIATE : 0;
             int refused;
             pattern_fill(out, bytes, bytes + 1);
             memset(in, 0, bytes);
-            want = ATOMIC_GET(&long_replies) + 1;
+            int want = ATOMIC_GET(&long_replies) + 1;
             do {
                 refused = gex_AM_RequestLong3(tm, peer, H_LONG, out, bytes, all_areas[peer].base[area] + 7,
                                               GEX_EVENT_NOW, flags, (gex_AM_Arg_t)area,
@@ -134,8 +129,6 @@ static void atomics(gex_Rank_t peer, char *remote) {
  * `stack` has AREA + 64 bytes. */
 static void everywhere(char *stack) {
     char *out = (char *)malloc(AREA + 64), *in = (char *)malloc(AREA + 64);
-    gex_Rank_t hop, r;
-    int area;
     struct areas mine;
     memset(&mine, 0, sizeof mine);
     mine.base[0] = static_area + 5;
@@ -143,11 +136,12 @@ static void everywhere(char *stack) {
     mine.base[2] = (char *)malloc(AREA + 64);
     mine.base[3] = (char *)mmap(NULL, AREA + 64, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     all_areas = (struct areas *)malloc(np * sizeof *all_areas);
-    for (r = 0; r < np; r++) gex_Event_Wait(gex_Coll_BroadcastNB(tm, r, &all_areas[r], &mine, sizeof mine, 0));
+    for (gex_Rank_t r = 0; r < np; r++)
+        gex_Event_Wait(gex_Coll_BroadcastNB(tm, r, &all_areas[r], &mine, sizeof mine, 0));
     barrier();
-    for (hop = 0; hop < np; hop++) {
+    for (gex_Rank_t hop = 0; hop < np; hop++) {
         gex_Rank_t peer = (me + hop) % np;
-        for (area = 0; area < AREAS; area++) {
+        for (int area = 0; area < AREAS; area++) {
             char *remote = all_areas[peer].base[area];
             PHASE("puts and gets");
             puts_and_gets(peer, remote, out, in);

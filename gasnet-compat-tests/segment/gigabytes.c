@@ -22,24 +22,23 @@ static size_t available(void) {
 
 /* One word per page, and the last byte. */
 static void mark(char *base, uint64_t seed) {
-    size_t i;
-    for (i = 0; i + 8 <= BYTES; i += STEP) *(uint64_t *)(void *)(base + i) = seed + i * 3;
+    for (size_t i = 0; i + 8 <= BYTES; i += STEP) *(uint64_t *)(void *)(base + i) = seed + i * 3;
     base[BYTES - 1] = (char)seed;
 }
 static void look(const char *base, uint64_t seed) {
-    size_t i, wrong = 0;
-    for (i = 0; i + 8 <= BYTES; i += STEP) wrong += *(const uint64_t *)(const void *)(base + i) != seed + i * 3;
+    size_t wrong = 0;
+    for (size_t i = 0; i + 8 <= BYTES; i += STEP) wrong += *(const uint64_t *)(const void *)(base + i) != seed + i * 3;
     CHECKF(wrong == 0 && base[BYTES - 1] == (char)seed, "%zu words are wrong", wrong);
 }
 
 int main(int argc, char **argv) {
-    char *base, *theirs = NULL;
-    size_t free_bytes, here;
+    char *theirs = NULL;
+    size_t free_bytes;
     test_init("gigabytes", &argc, &argv);
-    here = available();
+    size_t here = available();
     gex_Event_Wait(gex_Coll_BroadcastNB(tm, 0, &free_bytes, &here, sizeof here, 0));
     if (free_bytes < 2 * BYTES + BYTES / 2) test_skip("needs 7.5 GiB of free memory");
-    base = (char *)mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *base = (char *)mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     REQUIRE(base != MAP_FAILED);
     gex_Event_Wait(gex_Coll_BroadcastNB(tm, 1, &theirs, &base, sizeof base, 0));
     if (me == 0) {

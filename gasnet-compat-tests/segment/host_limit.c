@@ -11,7 +11,6 @@ enum { LIMIT = 4 << 20, ATTACHED = 256 << 10, MORE = 1 << 20, MOST = 3 };
 
 int main(int argc, char **argv) {
     gex_Segment_t more[MOST], one;
-    int i;
     test_init("host_limit", &argc, &argv);
     if (gasnet_getMaxGlobalSegmentSize() > LIMIT) test_skip("a single neighbourhood registers no memory");
     CHECK(gasnet_getMaxLocalSegmentSize() <= LIMIT / np);
@@ -19,7 +18,7 @@ int main(int argc, char **argv) {
     barrier();
     PHASE("rank 0 takes what there is");
     if (me == 0) {
-        for (i = 0; i < MOST; i++) OK(gex_Segment_Create(&more[i], client, NULL, MORE, GEX_MK_HOST, 0));
+        for (int i = 0; i < MOST; i++) OK(gex_Segment_Create(&more[i], client, NULL, MORE, GEX_MK_HOST, 0));
         CHECK(gex_Segment_Create(&one, client, NULL, MORE, GEX_MK_HOST, 0) == GASNET_ERR_RESOURCE);
     }
     barrier();
@@ -28,7 +27,7 @@ int main(int argc, char **argv) {
     barrier();
     PHASE("rank 0 gives it back");
     if (me == 0)
-        for (i = 0; i < MOST; i++) gex_Segment_Destroy(more[i], 0);
+        for (int i = 0; i < MOST; i++) gex_Segment_Destroy(more[i], 0);
     barrier();
     if (me == 1) OK(gex_Segment_Create(&one, client, NULL, MORE, GEX_MK_HOST, 0));
     barrier();

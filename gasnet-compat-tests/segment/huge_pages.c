@@ -35,15 +35,13 @@ static int is_advised(const void *address) {
 
 int main(int argc, char **argv) {
     static unsigned char data[BYTES];
-    gex_Rank_t peer, from;
-    int advised;
     test_init("huge_pages", &argc, &argv);
     test_attach(BYTES + 4096);
-    advised = is_advised(gex_Segment_QueryAddr(segment));
+    int advised = is_advised(gex_Segment_QueryAddr(segment));
     CHECKF(advised < 0 || advised == allowed(), "advised %d, allowed %d", advised, allowed());
     PHASE("put");
-    peer = (me + 1) % np;
-    from = (me + np - 1) % np;
+    gex_Rank_t peer = (me + 1) % np;
+    gex_Rank_t from = (me + np - 1) % np;
     pattern_fill(data, BYTES, me);
     OK(gex_RMA_PutBlocking(tm, peer, seg_of(peer) + 4096, data, BYTES, 0));
     barrier();

@@ -30,26 +30,25 @@ static int bind_to_core(int one) {
 
 int main(int argc, char **argv) {
     bound_function *bound;
-    void *library, *symbol;
     uintptr_t address;
     size_t bytes;
     unsigned long mask;
-    int mode, core, calls, spans;
+    int mode;
     cpu_set_t all;
     test_init("numa", &argc, &argv);
     CPU_ZERO(&all);
     REQUIRE(sched_getaffinity(0, sizeof all, &all) == 0);
-    spans = CPU_COUNT(&all) > 1 && CPU_ISSET(0, &all) && CPU_ISSET(1, &all);
+    int spans = CPU_COUNT(&all) > 1 && CPU_ISSET(0, &all) && CPU_ISSET(1, &all);
     /* Odd ranks keep all of their cores. */
-    core = bind_to_core(me % 2 == 0);
+    int core = bind_to_core(me % 2 == 0);
     PHASE("attach");
     test_attach((me + 1) * (uintptr_t)GASNET_PAGESIZE);
-    library = dlopen("libnuma_standin.so.1", RTLD_NOW);
+    void *library = dlopen("libnuma_standin.so.1", RTLD_NOW);
     REQUIRE(library != NULL);
-    symbol = dlsym(library, "standin_bound");
+    void *symbol = dlsym(library, "standin_bound");
     REQUIRE(symbol != NULL);
     memcpy(&bound, &symbol, sizeof bound);
-    calls = bound(&address, &bytes, &mode, &mask);
+    int calls = bound(&address, &bytes, &mode, &mask);
     if (core >= 0) {
         CHECKF(calls == 1, "%d calls", calls);
         CHECK((void *)address == gex_Segment_QueryAddr(segment) && bytes == gex_Segment_QuerySize(segment));

@@ -37,14 +37,12 @@ static void exchange(char *block, gex_Flags_t flag) {
     static const size_t sizes[] = {0, 1, 7, 8, 4096, 70000, MOST};
     gex_Rank_t right = (me + 1) % np, left = (me + np - 1) % np;
     char *data = (char *)malloc(MOST), *got = (char *)malloc(MOST);
-    size_t i;
     REQUIRE(data != NULL && got != NULL);
     tell(block);
-    for (i = 0; i < ARRAY_LENGTH(sizes); i++) {
+    for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
         size_t bytes = sizes[i];
         uint64_t seed = 100 * i + 5;
-        int form;
-        for (form = 0; form < 3; form++) {
+        for (int form = 0; form < 3; form++) {
             memset(block, 0, MOST + 1);
             pattern_fill(data, bytes, seed + me + (uint64_t)form);
             barrier();
@@ -91,8 +89,7 @@ static void exchange(char *block, gex_Flags_t flag) {
         if (bytes > 0) { /* a Long there, its answer into the own second half; then the same with a prepared payload */
             char *back = block + MOST + 8;
             gex_AM_Arg_t high = (gex_AM_Arg_t)((uint64_t)(uintptr_t)back >> 32), low = (gex_AM_Arg_t)(uintptr_t)back;
-            size_t most = gex_AM_MaxRequestLong(tm, right, NULL, 0, 3), prepared;
-            gex_AM_SrcDesc_t sd;
+            size_t most = gex_AM_MaxRequestLong(tm, right, NULL, 0, 3);
             pattern_fill(data, bytes, 77 + i);
             OK(gex_AM_RequestLong3(tm, right, request_index, data, bytes, table[right], GEX_EVENT_NOW, flag,
                                    (gex_AM_Arg_t)(77 + i), high, low));
@@ -100,10 +97,11 @@ static void exchange(char *block, gex_Flags_t flag) {
             GASNET_BLOCKUNTIL(ATOMIC_GET(&answered) >= rounds && ATOMIC_GET(&handled) >= rounds);
             barrier();
             CHECK(most >= bytes);
-            prepared = bytes < 512 ? bytes : 512;
+            size_t prepared = bytes < 512 ? bytes : 512;
             /* Without a buffer of the client's there is no local side to describe. */
-            sd = gex_AM_PrepareRequestLong(tm, right, NULL, 1, prepared, i % 2 ? NULL : table[right], NULL,
-                                           flag & (GEX_FLAG_PEER_SEG_UNKNOWN | GEX_FLAG_PEER_SEG_SOME), 3);
+            gex_AM_SrcDesc_t sd =
+                gex_AM_PrepareRequestLong(tm, right, NULL, 1, prepared, i % 2 ? NULL : table[right], NULL,
+                                          flag & (GEX_FLAG_PEER_SEG_UNKNOWN | GEX_FLAG_PEER_SEG_SOME), 3);
             REQUIRE(sd != GEX_AM_SRCDESC_NO_OP);
             if (gex_AM_SrcDescSize(sd) < prepared) prepared = gex_AM_SrcDescSize(sd);
             pattern_fill(gex_AM_SrcDescAddr(sd), prepared, 99 + i);
@@ -123,12 +121,11 @@ static void exchange(char *block, gex_Flags_t flag) {
 }
 
 int main(int argc, char **argv) {
-    char *heap;
     gex_EP_t other;
     gex_Segment_t more;
     test_init("outside", &argc, &argv);
     table = (char **)calloc(np, sizeof *table);
-    heap = (char *)malloc(BLOCK);
+    char *heap = (char *)malloc(BLOCK);
     REQUIRE(table != NULL && heap != NULL);
     register_handler(request_index, (gex_AM_Fn_t)on_request, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 3);
     register_handler(reply_index, (gex_AM_Fn_t)on_reply, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_LONG, 1);

@@ -6,7 +6,6 @@
 
 int main(int argc, char **argv) {
     gex_EP_t list[1];
-    gex_Rank_t r;
     test_init("publish", &argc, &argv);
     list[0] = ep;
     PHASE("nothing");
@@ -22,7 +21,7 @@ int main(int argc, char **argv) {
     PHASE("some ranks only");
     CHECK(gex_EP_PublishBoundSegment(tm, list, me % 2, 0) == GASNET_OK);
     barrier();
-    for (r = 0; r < np && me < 1000; r++) {
+    for (gex_Rank_t r = 0; r < np && me < 1000; r++) {
         uint64_t value = 1000 + me, back = 0;
         char *cell = seg_of(r) + 8 * (size_t)me;
         OK(gex_RMA_PutBlocking(tm, r, cell, &value, sizeof value, 0));

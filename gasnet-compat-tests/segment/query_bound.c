@@ -11,9 +11,8 @@ static int handled;
 static uintptr_t size_of(gex_Rank_t rank) { return (uintptr_t)GASNET_PAGESIZE * (1 + rank % 5); }
 
 static void before_attach(void) {
-    gex_Rank_t r;
     PHASE("before attach");
-    for (r = 0; r < np; r++) {
+    for (gex_Rank_t r = 0; r < np; r++) {
         int mark;
         void *owner = &mark, *local = &mark;
         uintptr_t size = 4711;
@@ -45,8 +44,7 @@ static void check_answer(gex_Rank_t r, void *owner, void *local, uintptr_t size)
 }
 
 static void after_attach(gex_TM_t team) {
-    gex_Rank_t r;
-    for (r = 0; r < np; r++) {
+    for (gex_Rank_t r = 0; r < np; r++) {
         void *owner = NULL, *local = NULL, *owner2 = NULL, *local2 = NULL;
         uintptr_t size = 0, size2 = 0;
         gex_Event_t event = gex_EP_QueryBoundSegmentNB(team, r, &owner, &local, &size, 0);
@@ -80,9 +78,9 @@ static void after_attach(gex_TM_t team) {
  * memory. */
 static void neighbours_are_mapped(void) {
     gex_RankInfo_t *info;
-    gex_Rank_t count, i;
+    gex_Rank_t count;
     gex_System_QueryNbrhdInfo(&info, &count, NULL);
-    for (i = 0; i < count; i++) {
+    for (gex_Rank_t i = 0; i < count; i++) {
         void *local = NULL;
         gex_Event_Wait(gex_EP_QueryBoundSegmentNB(tm, info[i].gex_jobrank, NULL, &local, NULL, 0));
         CHECKF(local != NULL, "neighbour %u", (unsigned)info[i].gex_jobrank);
@@ -104,7 +102,6 @@ static void handler(gex_Token_t token) {
 }
 
 int main(int argc, char **argv) {
-    gex_Rank_t r;
     test_init("query_bound", &argc, &argv);
     register_handler(handler_index, (gex_AM_Fn_t)handler, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 0);
     gex_System_SetVerboseErrors(0);
@@ -120,7 +117,7 @@ int main(int argc, char **argv) {
     PHASE("through a TM pair");
     after_attach(gex_TM_Pair(ep, 0));
     PHASE("in a handler");
-    for (r = 0; r < np; r++) gex_AM_RequestShort0(tm, r, handler_index, 0);
+    for (gex_Rank_t r = 0; r < np; r++) gex_AM_RequestShort0(tm, r, handler_index, 0);
     GASNET_BLOCKUNTIL(ATOMIC_GET(&handled) == (int)np);
     barrier();
     return test_finish();

@@ -10,11 +10,10 @@
 
 int main(int argc, char **argv) {
     char stack[AREA + 64];
-    size_t most;
     test_init_flags("refused_later", &argc, &argv, GEX_FLAG_USES_GASNET1);
     everywhere_handlers();
     everywhere(stack);
-    most = gex_AM_MaxRequestLong(tm, (me + 1) % np, GEX_EVENT_NOW, 0, 3);
+    size_t most = gex_AM_MaxRequestLong(tm, (me + 1) % np, GEX_EVENT_NOW, 0, 3);
     if (!refuse(SYS_process_vm_writev, EPERM)) test_skip("this machine has no seccomp filters");
     everywhere(stack);
     REQUIRE(refuse(SYS_process_vm_readv, ENOSYS));

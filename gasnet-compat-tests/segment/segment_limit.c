@@ -8,12 +8,12 @@
 #include "check.h"
 
 int main(int argc, char **argv) {
-    uintptr_t mine, all, page = GASNET_PAGESIZE;
+    uintptr_t page = GASNET_PAGESIZE;
     gex_Rank_t hosts;
     test_init("segment_limit", &argc, &argv);
     gex_System_QueryMyPosition(NULL, NULL, &hosts, NULL);
-    mine = gasnet_getMaxLocalSegmentSize();
-    all = gasnet_getMaxGlobalSegmentSize();
+    uintptr_t mine = gasnet_getMaxLocalSegmentSize();
+    uintptr_t all = gasnet_getMaxGlobalSegmentSize();
     PHASE("limits");
     CHECK(all <= mine);
     if (hosts == 1) CHECKF(mine * np <= (16U << 20), "%zu bytes for each of %u ranks", (size_t)mine, (unsigned)np);

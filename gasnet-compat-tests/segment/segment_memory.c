@@ -8,9 +8,8 @@
 
 static int create(char *base, size_t bytes) {
     gex_Segment_t made = GEX_SEGMENT_INVALID;
-    int result;
     gex_System_SetVerboseErrors(0);
-    result = gex_Segment_Create(&made, client, base, bytes, GEX_MK_HOST, 0);
+    int result = gex_Segment_Create(&made, client, base, bytes, GEX_MK_HOST, 0);
     gex_System_SetVerboseErrors(1);
     if (result == GASNET_OK) {
         CHECK(gex_Segment_QueryAddr(made) == base && gex_Segment_QuerySize(made) == bytes);
@@ -24,9 +23,8 @@ static int create(char *base, size_t bytes) {
 int main(int argc, char **argv) {
     static char fixed[777];
     size_t page = 4096;
-    char *memory;
     test_init("segment_memory", &argc, &argv);
-    memory = (char *)mmap(NULL, 8 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *memory = (char *)mmap(NULL, 8 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(memory != MAP_FAILED);
     CHECK(create(memory, 8 * page) == GASNET_OK && create(memory + 1, 8 * page - 2) == GASNET_OK &&
           create(memory + 17, 1) == GASNET_OK);

@@ -11,22 +11,19 @@ static uintptr_t pages_of(gex_Rank_t rank) {
 }
 
 int main(int argc, char **argv) {
-    uintptr_t local_max, global_max;
-    gex_Rank_t r;
-    const void *all;
     test_init("segment_sizes", &argc, &argv);
     share_setup();
 
     PHASE("limits");
-    local_max = gasnet_getMaxLocalSegmentSize();
-    global_max = gasnet_getMaxGlobalSegmentSize();
+    uintptr_t local_max = gasnet_getMaxLocalSegmentSize();
+    uintptr_t global_max = gasnet_getMaxGlobalSegmentSize();
     CHECK(local_max >= global_max);
     CHECK(global_max >= GASNET_PAGESIZE);
     CHECK(local_max % GASNET_PAGESIZE == 0 && global_max % GASNET_PAGESIZE == 0);
-    all = share(&global_max, sizeof global_max);
-    for (r = 0; r < np; r++) CHECK(*SHARED(uintptr_t, all, r) == global_max);
+    const void *all = share(&global_max, sizeof global_max);
+    for (gex_Rank_t r = 0; r < np; r++) CHECK(*SHARED(uintptr_t, all, r) == global_max);
     all = share(&local_max, sizeof local_max);
-    for (r = 0; r < np; r++) CHECK(*SHARED(uintptr_t, all, r) >= global_max);
+    for (gex_Rank_t r = 0; r < np; r++) CHECK(*SHARED(uintptr_t, all, r) >= global_max);
 
     test_attach(pages_of(me) * GASNET_PAGESIZE);
     CHECK(gex_Segment_QuerySize(segment) == pages_of(me) * GASNET_PAGESIZE);
@@ -41,7 +38,7 @@ int main(int argc, char **argv) {
     barrier();
 
     PHASE("first and last bytes of every segment");
-    for (r = 0; r < np; r++) {
+    for (gex_Rank_t r = 0; r < np; r++) {
         gex_Rank_t peer = (me + r) % np;
         char *base = seg_of(peer);
         uintptr_t n = pages_of(peer) * GASNET_PAGESIZE;

@@ -46,10 +46,10 @@ static void offend(int which, char *hole, char *constant) {
 
 static int job(int which, int *argc, char ***argv) {
     size_t bytes = 1 << 20;
-    char *base, *hole, *theirs;
+    char *theirs;
     test_init("unmapped", argc, argv);
-    base = (char *)mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    hole = base + bytes / 2;
+    char *base = (char *)mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *hole = base + bytes / 2;
     REQUIRE(base != MAP_FAILED && mprotect(hole, bytes / 4, PROT_NONE) == 0 &&
             mprotect(hole + bytes / 4, bytes / 4, PROT_READ) == 0);
     gex_Event_Wait(gex_Coll_BroadcastNB(tm, 1, &theirs, &hole, sizeof hole, 0));
@@ -61,15 +61,14 @@ static int job(int which, int *argc, char ***argv) {
 }
 
 int main(int argc, char **argv) {
-    int which, failed = 0;
-    for (which = 0; which < CASES; which++) {
+    int failed = 0;
+    for (int which = 0; which < CASES; which++) {
         char text[4096];
         size_t used = 0;
         ssize_t got;
         int ends[2], status = 0;
-        pid_t child;
         if (pipe(ends) != 0) return 1;
-        child = fork();
+        pid_t child = fork();
         if (child < 0) return 1;
         if (child == 0) {
             dup2(ends[1], 2);

@@ -14,17 +14,16 @@ static struct {
 int main(int argc, char **argv) {
     char out[BYTES];
     char *theirs[64];
-    gex_Rank_t right, left;
-    uint64_t round;
+    gex_Rank_t left;
     test_init("words", &argc, &argv);
     REQUIRE(np <= ARRAY_LENGTH(theirs));
     for (left = 0; left < np; left++) {
         char *mine = (char *)&inbox;
         gex_Event_Wait(gex_Coll_BroadcastNB(tm, left, &theirs[left], &mine, sizeof mine, 0));
     }
-    right = (me + 1) % np;
+    gex_Rank_t right = (me + 1) % np;
     left = (me + np - 1) % np;
-    for (round = 1; round <= ROUNDS; round++) {
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
         /* both halves change in every round */
         const uint64_t word = round << 40 | round << 8, expected = word | left;
         size_t bytes = round % BYTES;

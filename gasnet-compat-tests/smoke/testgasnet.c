@@ -45,8 +45,7 @@ int main(int argc, char **argv) {
     gex_AM_Entry_t *table = NULL;
     int count = 0;
     gex_AD_t domain;
-    gex_Rank_t i, peer;
-    uint64_t sum = 0, mine;
+    uint64_t sum = 0;
     test_init("testgasnet", &argc, &argv);
     register_handler(ECHO, (gex_AM_Fn_t)echo, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 1);
     register_handler(ANSWER, (gex_AM_Fn_t)answer, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_MEDIUM, 1);
@@ -57,17 +56,17 @@ int main(int argc, char **argv) {
     gex_Event_Wait(gex_AD_OpNB_U64(domain, NULL, me, seg_of(me), GEX_OP_SET, 0, 0, 0));
     barrier();
     PHASE("pairs");
-    for (i = 0; i < np; i++) meet((me + i) % np, domain, i);
+    for (gex_Rank_t i = 0; i < np; i++) meet((me + i) % np, domain, i);
     barrier();
     CHECK(*(volatile uint64_t *)(void *)seg_of(me) == np);
     PHASE("collectives");
-    mine = me + 1;
+    uint64_t mine = me + 1;
     gex_Event_Wait(gex_Coll_ReduceToAllNB(tm, &sum, &mine, GEX_DT_U64, sizeof sum, 1, GEX_OP_ADD, NULL, NULL, 0));
     CHECK(sum == (uint64_t)np * (np + 1) / 2);
     gex_AD_Destroy(domain);
     barrier();
     PHASE("diagnosis");
-    peer = (me + 1) % np;
+    gex_Rank_t peer = (me + 1) % np;
     CHECK(gasnett_run_diagnostics(20, 2, NULL, tm, seg_of(me), peer, seg_of(peer), 1) == 0);
     if (ATOMIC_GET(&test_failures) == 0) {
         printf("rank %u of %u over %s: done.\n", (unsigned)me, (unsigned)np, GASNET_CONDUIT_NAME_STR);

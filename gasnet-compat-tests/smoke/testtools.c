@@ -18,9 +18,9 @@ static int failures;
     } while (0)
 
 static void check_time(void) {
-    gasnett_tick_t before = gasnett_ticks_now(), after;
+    gasnett_tick_t before = gasnett_ticks_now();
     CHECK(gasnett_nsleep(2000000) == 0);
-    after = gasnett_ticks_now();
+    gasnett_tick_t after = gasnett_ticks_now();
     CHECK(gasnett_ticks_to_ns(after - before) >= 1000000);
     CHECK(gasnett_tick_granularityus() >= 0 && gasnett_tick_overheadus() >= 0);
     CHECK(gasnett_gettimeofday_us() > UINT64_C(1500000000000000));

@@ -28,11 +28,10 @@ static void by_put(void) {
 }
 
 static void by_handler(void) {
-    int round;
     PHASE("BLOCKUNTIL by a handler");
     ATOMIC_SET(&poked, 0);
     barrier();
-    for (round = 1; round <= ROUNDS; round++) {
+    for (int round = 1; round <= ROUNDS; round++) {
         if (me == 0) gex_AM_RequestShort0(tm, next, POKE, 0);
         GASNET_BLOCKUNTIL(ATOMIC_GET(&poked) >= round);
         if (me != 0) gex_AM_RequestShort0(tm, next, POKE, 0);
@@ -66,17 +65,15 @@ static void by_other_thread(void) {
  * turn. */
 static void after_long(void) {
     uint64_t value;
-    gex_Rank_t r;
-    int round;
     PHASE("BLOCKUNTIL for long");
-    for (round = 0; round < 4; round++) {
+    for (int round = 0; round < 4; round++) {
         *mine = 0;
         ATOMIC_SET(&poked, 0);
         barrier();
         if (me == 0) {
             usleep(100000);
             value = 7;
-            for (r = 0; r < np; r++)
+            for (gex_Rank_t r = 0; r < np; r++)
                 if (round % 2) gex_AM_RequestShort0(tm, r, POKE, 0);
                 else gex_RMA_PutBlocking(tm, r, seg_of(r), &value, 8, 0);
         }
@@ -87,14 +84,13 @@ static void after_long(void) {
 
 int main(int argc, char **argv) {
     static const int modes[] = {GASNET_WAIT_BLOCK, GASNET_WAIT_SPINBLOCK, GASNET_WAIT_SPIN};
-    size_t i;
     test_init("blockuntil", &argc, &argv);
     register_handler(POKE, (gex_AM_Fn_t)on_poke, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0);
     test_attach(65536);
     next = (me + 1) % np;
     mine = (uint64_t *)seg_of(me);
     next_word = (uint64_t *)(void *)seg_of(next);
-    for (i = 0; i < ARRAY_LENGTH(modes); i++) {
+    for (size_t i = 0; i < ARRAY_LENGTH(modes); i++) {
         CHECK(gasnet_set_waitmode(modes[i]) == GASNET_OK);
         *mine = 0;
         barrier();

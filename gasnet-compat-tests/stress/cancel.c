@@ -49,13 +49,12 @@ static void *sends(void *unused) {
 int main(int argc, char **argv) {
     static void *(*const bodies[])(void *) = {waits, polls, sends};
     const struct timespec moment = {0, 3000000};
-    int round;
     test_init("cancel", &argc, &argv);
     register_handler(ASK, (gex_AM_Fn_t)on_ask, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 0);
     register_handler(ANSWER, (gex_AM_Fn_t)on_answer, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_MEDIUM, 0);
     test_attach(GASNET_PAGESIZE);
     barrier();
-    for (round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < ROUNDS; round++) {
         pthread_t thread;
         void *result;
         PHASE("cancelling");

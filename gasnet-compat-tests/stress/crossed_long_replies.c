@@ -30,11 +30,10 @@ static void on_reply(gex_Token_t token, void *payload, size_t bytes) {
 /* Sends to ranks 0 and 1 until that is refused. Returns how many were sent. */
 static int flood(const void *payload, size_t bytes) {
     int sent = 0, refused = 0;
-    gex_Rank_t r;
     /* The others are first, and find the room that these two have for messages. */
     usleep(me < 2 ? 30000 : 0);
     while (sent < MOST && refused < REFUSALS) {
-        for (r = 0; r < 2; r++) {
+        for (gex_Rank_t r = 0; r < 2; r++) {
             if (r == me) continue;
             if (gex_AM_RequestMedium1(tm, r, REQUEST, payload, bytes, GEX_EVENT_NOW, GEX_FLAG_IMMEDIATE,
                                       (gex_AM_Arg_t)me)) {
@@ -50,27 +49,24 @@ static int flood(const void *payload, size_t bytes) {
 }
 
 int main(int argc, char **argv) {
-    size_t i, bytes = 10000;
-    gex_Rank_t r;
-    char *payload;
+    size_t bytes = 10000;
     test_init("crossed_long_replies", &argc, &argv);
     register_handler(REQUEST, (gex_AM_Fn_t)on_request, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 1);
     register_handler(REPLY, (gex_AM_Fn_t)on_reply, GEX_FLAG_AM_LONG | GEX_FLAG_AM_REPLY, 0);
     test_attach((uintptr_t)np * ((size_t)160 << 10));
     places = (char **)malloc(np * sizeof *places);
     REQUIRE(places != NULL);
-    for (r = 0; r < np; r++) places[r] = seg_of(r) + me * ((size_t)160 << 10);
+    for (gex_Rank_t r = 0; r < np; r++) places[r] = seg_of(r) + me * ((size_t)160 << 10);
     if (gex_AM_LUBRequestMedium() < bytes) bytes = gex_AM_LUBRequestMedium();
-    payload = (char *)malloc(bytes);
+    char *payload = (char *)malloc(bytes);
     memset(payload, 1, bytes);
-    for (i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        int sent;
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         PHASE("replies of each length");
         length = lengths[i] < gex_AM_LUBReplyLong() ? lengths[i] : gex_AM_LUBReplyLong();
         answer = (char *)malloc(length);
         stress_fill(answer, length, me);
         barrier();
-        sent = flood(payload, bytes);
+        int sent = flood(payload, bytes);
         GASNET_BLOCKUNTIL(ATOMIC_GET(&replies) == sent);
         CHECKF(damaged == 0, "%d replies of %zu bytes are damaged", damaged, length);
         ATOMIC_SET(&replies, 0);

@@ -44,15 +44,14 @@ static void on_reply(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_
 }
 
 static void flood(int thread) {
-    int count = stress_share(400, 8), i;
-    gex_Rank_t r;
+    int count = stress_share(400, 8);
     char *buffer = (char *)malloc(length);
-    for (i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++) {
         int slot = i % WINDOW;
         GASNET_BLOCKUNTIL(ATOMIC_GET(&in_flight[thread][slot]) == 0);
         ATOMIC_ADD(&in_flight[thread][slot], (int)np);
         stress_fill(buffer, length, seed_of(me, (unsigned)thread, (unsigned)i));
-        for (r = 0; r < np; r++) {
+        for (gex_Rank_t r = 0; r < np; r++) {
             gex_Rank_t to = (me + r) % np;
             gex_Event_t local = GEX_EVENT_INVALID;
             /* all ways to hear of local completion, in turn */
@@ -68,13 +67,12 @@ static void flood(int thread) {
 }
 
 int main(int argc, char **argv) {
-    gex_Rank_t r;
     test_init("flood_long", &argc, &argv);
     register_handler(REQUEST, (gex_AM_Fn_t)on_request, GEX_FLAG_AM_LONG | GEX_FLAG_AM_REQUEST, 4);
     register_handler(REPLY, (gex_AM_Fn_t)on_reply, GEX_FLAG_AM_LONG | GEX_FLAG_AM_REPLY, 4);
     test_attach((uintptr_t)2 * np * STRESS_THREADS * WINDOW * LARGEST);
     segments = (char **)malloc(np * sizeof *segments);
-    for (r = 0; r < np; r++) segments[r] = seg_of(r);
+    for (gex_Rank_t r = 0; r < np; r++) segments[r] = seg_of(r);
     length = LARGEST;
     if (gex_AM_LUBRequestLong() < length) length = gex_AM_LUBRequestLong();
     if (gex_AM_LUBReplyLong() < length) length = gex_AM_LUBReplyLong();

@@ -41,17 +41,15 @@ static void on_reply(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_
 }
 
 static void flood(int thread) {
-    int count = stress_share(1000, 8), i;
-    gex_Rank_t r;
+    int count = stress_share(1000, 8);
     size_t most = gex_AM_MaxRequestMedium(tm, GEX_RANK_INVALID, GEX_EVENT_NOW, 0, ARGUMENTS);
-    char *buffer;
-    for (r = 0; r < np; r++) {
+    for (gex_Rank_t r = 0; r < np; r++) {
         size_t bytes = gex_AM_MaxRequestMedium(tm, r, GEX_EVENT_NOW, 0, ARGUMENTS);
         if (bytes > most) most = bytes;
     }
-    buffer = (char *)malloc(most);
-    for (i = 0; i < count; i++)
-        for (r = 0; r < np; r++) {
+    char *buffer = (char *)malloc(most);
+    for (int i = 0; i < count; i++)
+        for (gex_Rank_t r = 0; r < np; r++) {
             gex_Rank_t to = (me + (gex_Rank_t)thread + r) % np;
             size_t bytes = gex_AM_MaxRequestMedium(tm, to, GEX_EVENT_NOW, 0, ARGUMENTS);
             stress_fill(buffer, bytes, seed_of(me, (unsigned)thread, (unsigned)i));

@@ -26,10 +26,9 @@ static void on_sixteen(gex_Token_t token, gex_AM_Arg_t a0, gex_AM_Arg_t a1, gex_
 static void on_answer(gex_Token_t token, gex_AM_Arg_t value) { ATOMIC_ADD(&answers, (int64_t)1); }
 
 static void flood(int thread) {
-    int count = stress_share(8000, 200), i;
-    gex_Rank_t r;
-    for (i = 0; i < count; i++)
-        for (r = 0; r < np; r++) {
+    int count = stress_share(8000, 200);
+    for (int i = 0; i < count; i++)
+        for (gex_Rank_t r = 0; r < np; r++) {
             gex_Rank_t to = (me + (gex_Rank_t)thread + r) % np;
             int a = i;
             if (i % 2) gex_AM_RequestShort1(tm, to, ONE, 0, a);
@@ -40,17 +39,15 @@ static void flood(int thread) {
 }
 
 static void flood_immediate(int thread) {
-    int count = stress_share(2000, 50), i;
-    gex_Rank_t r;
-    for (i = 0; i < count; i++)
-        for (r = 0; r < np; r++) {
+    int count = stress_share(2000, 50);
+    for (int i = 0; i < count; i++)
+        for (gex_Rank_t r = 0; r < np; r++) {
             gex_Rank_t to = (me + (gex_Rank_t)thread + r) % np;
             while (gex_AM_RequestShort1(tm, to, ONE, GEX_FLAG_IMMEDIATE, i) != 0) gasnet_AMPoll();
         }
 }
 
 int main(int argc, char **argv) {
-    int64_t expected;
     test_init("flood_short", &argc, &argv);
     register_handler(ONE, (gex_AM_Fn_t)on_one, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 1);
     register_handler(SIXTEEN, (gex_AM_Fn_t)on_sixteen, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 16);
@@ -58,7 +55,7 @@ int main(int argc, char **argv) {
     barrier();
     PHASE("flood");
     stress_run(flood);
-    expected = (int64_t)stress_share(8000, 200) * np * STRESS_THREADS;
+    int64_t expected = (int64_t)stress_share(8000, 200) * np * STRESS_THREADS;
     GASNET_BLOCKUNTIL(ATOMIC_GET(&answers) == expected);
     barrier();
     PHASE("IMMEDIATE requests");

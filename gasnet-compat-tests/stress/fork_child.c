@@ -24,18 +24,16 @@ static void child(int how) {
 }
 
 int main(int argc, char **argv) {
-    int how, status;
-    gex_Rank_t r;
+    int status;
     test_init("fork_child", &argc, &argv);
     register_handler(ECHO, (gex_AM_Fn_t)on_echo, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0);
     register_handler(ECHOED, (gex_AM_Fn_t)on_echoed, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REPLY, 0);
     test_attach(65536);
     barrier();
-    for (how = 0; how < 4; how++) {
-        pid_t pid;
+    for (int how = 0; how < 4; how++) {
         PHASE("fork");
         fflush(NULL);
-        pid = fork();
+        pid_t pid = fork();
         REQUIRE(pid >= 0);
         if (pid == 0) child(how);
         PHASE("child ends");
@@ -45,7 +43,7 @@ int main(int argc, char **argv) {
         else
             CHECKF(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM, "variant %d: status %#x", how, (unsigned)status);
         PHASE("the job goes on");
-        for (r = 0; r < np; r++) gex_AM_RequestShort0(tm, r, ECHO, 0);
+        for (gex_Rank_t r = 0; r < np; r++) gex_AM_RequestShort0(tm, r, ECHO, 0);
         GASNET_BLOCKUNTIL(ATOMIC_GET(&done) == (how + 1) * (int)np);
         barrier();
     }

@@ -42,7 +42,6 @@ static void *body(void *enter) {
 }
 
 int main(int argc, char **argv) {
-    int i;
     pthread_t thread;
     pthread_key_create(&key, destroy); /* before the library creates its own */
     test_init("key_destructor", &argc, &argv);
@@ -53,7 +52,7 @@ int main(int argc, char **argv) {
     target = (uint64_t *)(void *)seg_of(next);
     barrier();
     PHASE("destructors");
-    for (i = 0; i < THREADS; i++) {
+    for (int i = 0; i < THREADS; i++) {
         REQUIRE(pthread_create(&thread, NULL, body, (void *)(intptr_t)(i % 2)) == 0);
         REQUIRE(pthread_join(thread, NULL) == 0);
     }

@@ -17,8 +17,7 @@ static void on_sink(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t
 }
 
 static void check_back(const char *what) {
-    int i;
-    for (i = 0; i < COUNT; i++)
+    for (int i = 0; i < COUNT; i++)
         if (back[i] != values[i]) {
             CHECKF(0, "%s: value %d is %llu, expected %llu", what, i, (unsigned long long)back[i],
                    (unsigned long long)values[i]);
@@ -28,8 +27,7 @@ static void check_back(const char *what) {
 }
 
 static void new_values(uint64_t seed) {
-    int i;
-    for (i = 0; i < COUNT; i++) values[i] = stress_word(seed * np + me, (size_t)i);
+    for (int i = 0; i < COUNT; i++) values[i] = stress_word(seed * np + me, (size_t)i);
 }
 
 /* Waits for all events, a random few at a time, as a client with its own scheduler does. */
@@ -49,8 +47,7 @@ static void wait_in_pieces(void) {
                 gex_Event_WaitAll(events + at, some, 0);
                 break;
             default: {
-                size_t i;
-                for (i = some; i-- > 0;) gex_Event_Wait(events[at + i]); /* last first */
+                for (size_t i = some; i-- > 0;) gex_Event_Wait(events[at + i]); /* last first */
             }
         }
         at += some;
@@ -58,47 +55,43 @@ static void wait_in_pieces(void) {
 }
 
 int main(int argc, char **argv) {
-    gex_Rank_t peer;
-    uint64_t *target;
-    gex_Event_t region;
-    int i;
     test_init("many_in_flight", &argc, &argv);
     register_handler(SINK, (gex_AM_Fn_t)on_sink, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 1);
     test_attach(COUNT * sizeof(uint64_t));
-    peer = (me + 1) % np;
-    target = (uint64_t *)(void *)seg_of(peer);
+    gex_Rank_t peer = (me + 1) % np;
+    uint64_t *target = (uint64_t *)(void *)seg_of(peer);
     barrier();
 
     PHASE("NB");
     new_values(1);
-    for (i = 0; i < COUNT; i++) events[i] = gex_RMA_PutNB(tm, peer, target + i, values + i, 8, GEX_EVENT_DEFER, 0);
+    for (int i = 0; i < COUNT; i++) events[i] = gex_RMA_PutNB(tm, peer, target + i, values + i, 8, GEX_EVENT_DEFER, 0);
     wait_in_pieces();
-    for (i = 0; i < COUNT; i++) events[i] = gex_RMA_GetNB(tm, back + i, peer, target + i, 8, 0);
+    for (int i = 0; i < COUNT; i++) events[i] = gex_RMA_GetNB(tm, back + i, peer, target + i, 8, 0);
     wait_in_pieces();
     check_back("NB");
 
     PHASE("NBI");
     new_values(2);
-    for (i = 0; i < COUNT; i++) CHECK(gex_RMA_PutNBI(tm, peer, target + i, values + i, 8, GEX_EVENT_DEFER, 0) == 0);
+    for (int i = 0; i < COUNT; i++) CHECK(gex_RMA_PutNBI(tm, peer, target + i, values + i, 8, GEX_EVENT_DEFER, 0) == 0);
     gex_NBI_Wait(GEX_EC_PUT, 0);
-    for (i = 0; i < COUNT; i++) CHECK(gex_RMA_GetNBI(tm, back + i, peer, target + i, 8, 0) == 0);
+    for (int i = 0; i < COUNT; i++) CHECK(gex_RMA_GetNBI(tm, back + i, peer, target + i, 8, 0) == 0);
     gex_NBI_Wait(GEX_EC_GET, 0);
     check_back("NBI");
 
     PHASE("access region");
     new_values(3);
     gex_NBI_BeginAccessRegion(0);
-    for (i = 0; i < COUNT; i++) gex_RMA_PutNBI(tm, peer, target + i, values + i, 8, GEX_EVENT_DEFER, 0);
-    region = gex_NBI_EndAccessRegion(0);
+    for (int i = 0; i < COUNT; i++) gex_RMA_PutNBI(tm, peer, target + i, values + i, 8, GEX_EVENT_DEFER, 0);
+    gex_Event_t region = gex_NBI_EndAccessRegion(0);
     gex_Event_Wait(region);
     gex_NBI_BeginAccessRegion(0);
-    for (i = 0; i < COUNT; i++) gex_RMA_GetNBI(tm, back + i, peer, target + i, 8, 0);
+    for (int i = 0; i < COUNT; i++) gex_RMA_GetNBI(tm, back + i, peer, target + i, 8, 0);
     region = gex_NBI_EndAccessRegion(0);
     gex_Event_Wait(region);
     check_back("access region");
 
     PHASE("AM events");
-    for (i = 0; i < COUNT; i++) {
+    for (int i = 0; i < COUNT; i++) {
         values[i] = (uint64_t)i * 3;
         gex_AM_RequestMedium1(tm, peer, SINK, values + i, 8, &events[i], 0, i);
     }

@@ -26,24 +26,21 @@ static void on_next(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t
 
 int main(int argc, char **argv) {
     static char buffer[512];
-    uint64_t word, *mine, *target;
-    gex_Rank_t r, next;
-    int i;
     test_init("many_ranks", &argc, &argv);
     register_handler(HELLO, (gex_AM_Fn_t)on_hello, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 1);
     register_handler(NEXT, (gex_AM_Fn_t)on_next, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 1);
     test_attach(65536);
-    next = (me + 1) % np;
-    mine = (uint64_t *)seg_of(me);
-    target = (uint64_t *)(void *)seg_of(next);
+    gex_Rank_t next = (me + 1) % np;
+    uint64_t *mine = (uint64_t *)seg_of(me);
+    uint64_t *target = (uint64_t *)(void *)seg_of(next);
     PHASE("barriers");
-    for (i = 0; i < 20; i++) barrier();
+    for (int i = 0; i < 20; i++) barrier();
     PHASE("broadcast");
-    word = me == np / 2 ? 4711 : 0;
+    uint64_t word = me == np / 2 ? 4711 : 0;
     gex_Event_Wait(gex_Coll_BroadcastNB(tm, np / 2, &word, &word, sizeof word, 0));
     CHECK(word == 4711);
     PHASE("all-to-all Shorts");
-    for (r = 0; r < np; r++) gex_AM_RequestShort1(tm, (me + r) % np, HELLO, 0, (gex_AM_Arg_t)me);
+    for (gex_Rank_t r = 0; r < np; r++) gex_AM_RequestShort1(tm, (me + r) % np, HELLO, 0, (gex_AM_Arg_t)me);
     GASNET_BLOCKUNTIL(ATOMIC_GET(&hellos) == np);
     CHECK(rank_sum == (uint64_t)np * (np - 1) / 2);
     PHASE("ring");

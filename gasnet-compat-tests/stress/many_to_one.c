@@ -42,18 +42,16 @@ static void compute(void) {
 
 int main(int argc, char **argv) {
     char payload[BYTES];
-    unsigned each, sent, pause;
-    long before;
     test_init("many_to_one", &argc, &argv);
-    each = argc > 1 ? (unsigned)atoi(argv[1]) : 20000;
+    unsigned each = argc > 1 ? (unsigned)atoi(argv[1]) : 20000;
     register_handler(NOTE, (gex_AM_Fn_t)on_note, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 1);
     test_attach(65536);
     memset(payload, (int)me, sizeof payload);
-    before = peak();
+    long before = peak();
     barrier();
     PHASE("requests");
     if (me == 0) {
-        for (pause = 0; pause < PAUSES; pause++) {
+        for (unsigned pause = 0; pause < PAUSES; pause++) {
             compute();
             gasnet_AMPoll();
         }
@@ -61,7 +59,7 @@ int main(int argc, char **argv) {
         CHECKF(peak() - before < MOST_KB, "%ld kB came to %ld kB", peak() - before, before);
         printf("%u requests: %ld kB, before %ld kB\n", each * (np - 1), peak(), before);
     } else {
-        for (sent = 0; sent < each; sent++)
+        for (unsigned sent = 0; sent < each; sent++)
             gex_AM_RequestMedium1(tm, 0, NOTE, payload, sizeof payload, GEX_EVENT_NOW, 0, (gex_AM_Arg_t)me);
     }
     return test_finish();

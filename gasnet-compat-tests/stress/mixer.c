@@ -174,9 +174,8 @@ static void send_long(mixer_t *mixer, gex_Rank_t to, gex_AM_Arg_t what) {
                             mixer->thread, what);
     } else {
         size_t least = gex_AM_MaxRequestLong(tm, to, NULL, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 3);
-        gex_AM_SrcDesc_t sd;
         if (bytes > least) bytes = least;
-        sd = gex_AM_PrepareRequestLong(tm, to, NULL, bytes, bytes, NULL, NULL, 0, 3);
+        gex_AM_SrcDesc_t sd = gex_AM_PrepareRequestLong(tm, to, NULL, bytes, bytes, NULL, NULL, 0, 3);
         stress_fill(gex_AM_SrcDescAddr(sd), bytes, (uint64_t)what);
         gex_AM_CommitRequestLong3(sd, LONG_REQUEST, bytes, target, (gex_AM_Arg_t)me, mixer->thread, what);
     }
@@ -222,8 +221,8 @@ static void transfer(mixer_t *mixer, gex_Rank_t to, uint64_t what) {
             break;
         default: {
             size_t width = (size_t)1 << pick(mixer, 4);
-            gex_RMA_Value_t value = (gex_RMA_Value_t)next_random(&mixer->random), mask;
-            mask = width == 8 ? ~(gex_RMA_Value_t)0 : ((gex_RMA_Value_t)1 << 8 * width) - 1;
+            gex_RMA_Value_t value = (gex_RMA_Value_t)next_random(&mixer->random);
+            gex_RMA_Value_t mask = width == 8 ? ~(gex_RMA_Value_t)0 : ((gex_RMA_Value_t)1 << 8 * width) - 1;
             target -= (uintptr_t)target % 8;
             gex_RMA_PutBlockingVal(tm, to, target, value, width, 0);
             CHECK(gex_RMA_GetBlockingVal(tm, to, target, width, 0) == (value & mask));
@@ -234,23 +233,22 @@ static void transfer(mixer_t *mixer, gex_Rank_t to, uint64_t what) {
 }
 
 static void read_constant(mixer_t *mixer, gex_Rank_t from) {
-    size_t at = pick(mixer, AREA / 8), i;
+    size_t at = pick(mixer, AREA / 8);
     uint64_t words[32];
     size_t count = pick(mixer, 32) + 1;
     if (at + count > AREA / 8) count = AREA / 8 - at;
     gex_RMA_GetBlocking(tm, words, from, area(from, me, mixer->thread, CONSTANT) + 8 * at, 8 * count, 0);
-    for (i = 0; i < count; i++) CHECK(words[i] == stress_word(from * 77 + 1, at + i));
+    for (size_t i = 0; i < count; i++) CHECK(words[i] == stress_word(from * 77 + 1, at + i));
 }
 
 static void mix(int thread) {
     mixer_t mixer;
-    int i;
     mixer.random = seed + 1000003 * (uint64_t)me + 7919 * (uint64_t)thread + 1;
     mixer.thread = thread;
     mixer.buffer = (char *)malloc(LARGEST + 8);
     mixer.stable = (char *)malloc(LARGEST + 8);
-    for (i = 0; i < 8; i++) next_random(&mixer.random);
-    for (i = 0; i < STEPS; i++) {
+    for (int i = 0; i < 8; i++) next_random(&mixer.random);
+    for (int i = 0; i < STEPS; i++) {
         gex_Rank_t to = (gex_Rank_t)pick(&mixer, (uint32_t)np);
         gex_AM_Arg_t what = (gex_AM_Arg_t)(pick(&mixer, 1u << 30));
         switch (pick(&mixer, 6)) {
@@ -270,11 +268,8 @@ static void mix(int thread) {
 }
 
 int main(int argc, char **argv) {
-    gex_Rank_t r;
-    int t, round;
-    const char *text;
     test_init("mixer", &argc, &argv);
-    text = getenv("TEST_SEED");
+    const char *text = getenv("TEST_SEED");
     seed = text ? strtoull(text, NULL, 0) : 20251;
     REQUIRE(np <= 1024);
     register_handler(SHORT_REQUEST, (gex_AM_Fn_t)on_short, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 3);
@@ -285,11 +280,11 @@ int main(int argc, char **argv) {
     register_handler(LONG_REPLY, (gex_AM_Fn_t)on_long_reply, GEX_FLAG_AM_LONG | GEX_FLAG_AM_REPLY, 3);
     test_attach((uintptr_t)np * STRESS_THREADS * AREAS * AREA);
     segments = (char **)malloc(np * sizeof *segments);
-    for (r = 0; r < np; r++) segments[r] = seg_of(r);
-    for (r = 0; r < np; r++)
-        for (t = 0; t < STRESS_THREADS; t++) stress_fill(area(me, r, t, CONSTANT), AREA, me * 77 + 1);
+    for (gex_Rank_t r = 0; r < np; r++) segments[r] = seg_of(r);
+    for (gex_Rank_t r = 0; r < np; r++)
+        for (int t = 0; t < STRESS_THREADS; t++) stress_fill(area(me, r, t, CONSTANT), AREA, me * 77 + 1);
     barrier();
-    for (round = 0; round < ROUNDS; round++, seed++) {
+    for (int round = 0; round < ROUNDS; round++, seed++) {
         PHASE("traffic");
         stress_run(mix);
         PHASE("answers");

@@ -82,15 +82,13 @@ static void complete_all(void) {
 }
 /* Nothing in flight touches the range any more. */
 static void make_free(gex_Rank_t peer, size_t from, size_t to) {
-    int i;
-    for (i = pending_count - 1; i >= 0; i--)
+    for (int i = pending_count - 1; i >= 0; i--)
         if (pending[i].peer == peer && pending[i].from < to && from < pending[i].to) complete(i);
     complete_implicit();
 }
 static Operation *new_operation(gex_Rank_t peer, size_t from, size_t to) {
-    Operation *o;
     if (pending_count == PENDING) complete((int)below(PENDING));
-    o = &pending[pending_count++];
+    Operation *o = &pending[pending_count++];
     memset(o, 0, sizeof *o);
     o->peer = peer;
     o->from = from;
@@ -100,10 +98,10 @@ static Operation *new_operation(gex_Rank_t peer, size_t from, size_t to) {
 
 static void put(int p, size_t from, size_t bytes) {
     gex_Rank_t peer = peers[p];
-    char *target = area_of(peer, me) + from, *source;
+    char *target = area_of(peer, me) + from;
     size_t how = below(6);
     make_free(peer, from, from + bytes);
-    source = (char *)malloc(bytes + 1);
+    char *source = (char *)malloc(bytes + 1);
     pattern_fill(source, bytes, next_random(&state));
     memcpy(model[p] + from, source, bytes);
     switch (how) {
@@ -161,9 +159,9 @@ static void put(int p, size_t from, size_t bytes) {
 
 static void get(int p, size_t from, size_t bytes) {
     gex_Rank_t peer = peers[p];
-    char *target = area_of(peer, me) + from, *landing;
+    char *target = area_of(peer, me) + from;
     make_free(peer, from, from + bytes);
-    landing = (char *)malloc(bytes + 1);
+    char *landing = (char *)malloc(bytes + 1);
     switch (below(3)) {
         case 0:
             OK(gex_RMA_GetBlocking(tm, landing, peer, target, bytes, 0));
@@ -189,9 +187,8 @@ static void message(int p, size_t from, size_t bytes) {
     gex_Rank_t peer = peers[p];
     gex_AM_Arg_t seed = (gex_AM_Arg_t)(next_random(&state) & 0x7FFFFFFF);
     if (below(2)) {
-        char *data;
         if (bytes > 480) bytes = 480 + bytes % 20;
-        data = (char *)malloc(bytes + 1);
+        char *data = (char *)malloc(bytes + 1);
         pattern_fill(data, bytes, (uint64_t)seed);
         OK(gex_AM_RequestMedium1(tm, peer, echo_index, data, bytes, GEX_EVENT_NOW, 0, seed));
         free(data);
@@ -226,8 +223,7 @@ static void collective(int epoch) {
 int main(int argc, char **argv) {
     const char *seed_text = getenv("TEST_SEED"), *steps_text = getenv("TEST_STEPS");
     uint64_t seed = seed_text ? strtoull(seed_text, NULL, 0) : 424242;
-    int steps = steps_text ? atoi(steps_text) : 3000, i, p;
-    gex_Rank_t r;
+    int steps = steps_text ? atoi(steps_text) : 3000, p;
     test_init("random_mix", &argc, &argv);
     register_handler(echo_index, (gex_AM_Fn_t)on_echo, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 1);
     register_handler(echo_reply, (gex_AM_Fn_t)on_echo_reply, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_MEDIUM, 1);
@@ -236,7 +232,7 @@ int main(int argc, char **argv) {
     if (np > 16 && !steps_text) steps = 300;
     test_attach((uintptr_t)np * AREA);
     bases = (char **)malloc(np * sizeof *bases);
-    for (r = 0; r < np; r++) bases[r] = seg_of(r);
+    for (gex_Rank_t r = 0; r < np; r++) bases[r] = seg_of(r);
     memset(bases[me], 0, (size_t)np * AREA);
     peer_count = (int)smaller(np, MAX_PEERS);
     for (p = 0; p < peer_count; p++) {
@@ -244,10 +240,10 @@ int main(int argc, char **argv) {
         model[p] = (char *)calloc(1, AREA);
     }
     state = seed * 1000003 + me * 7 + 1;
-    for (i = 0; i < 10; i++) next_random(&state);
+    for (int i = 0; i < 10; i++) next_random(&state);
     barrier();
     PHASE("random operations");
-    for (i = 0; i < steps; i++) {
+    for (int i = 0; i < steps; i++) {
         size_t bytes = below(4) ? below(300) : below(AREA), from = below(AREA - bytes);
         p = (int)below((size_t)peer_count);
         switch (below(8)) {

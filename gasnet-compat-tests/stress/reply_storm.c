@@ -27,13 +27,12 @@ static void on_answer(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg
 /* Keeps the processor busy without entering GASNet. */
 static void compute(void) {
     volatile uint64_t x = 1;
-    int i;
-    for (i = 0; i < 20000000; i++) x = x * 6364136223846793005ULL + 1;
+    for (int i = 0; i < 20000000; i++) x = x * 6364136223846793005ULL + 1;
 }
 
 static void ask(int thread) {
-    int count = stress_share(400, 20), i;
-    for (i = 0; i < count; i++) {
+    int count = stress_share(400, 20);
+    for (int i = 0; i < count; i++) {
         ATOMIC_ADD(&asked, 1);
         gex_AM_RequestShort1(tm, victim, ASK, 0, (gex_AM_Arg_t)(i * STRESS_THREADS + thread));
     }

@@ -24,13 +24,11 @@ static unsigned long long available_kib(void) {
 /* An address range of MAPPED bytes that costs WINDOW bytes of memory: the same pages again and
  * again. */
 static char *repeated(void) {
-    char *base;
-    size_t at;
     int fd = memfd_create("window", MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, (off_t)WINDOW) != 0) return NULL;
-    base = (char *)mmap(NULL, MAPPED, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *base = (char *)mmap(NULL, MAPPED, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) return NULL;
-    for (at = 0; at < MAPPED; at += WINDOW)
+    for (size_t at = 0; at < MAPPED; at += WINDOW)
         if (mmap(base + at, WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) return NULL;
     close(fd);
     return base;

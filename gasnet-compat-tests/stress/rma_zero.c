@@ -3,18 +3,17 @@
 #include "stress.h"
 
 int main(int argc, char **argv) {
-    uint64_t before = 0x1122334455667788, *target;
-    gex_Event_t local, root;
-    gex_Rank_t r;
+    uint64_t before = 0x1122334455667788;
+    gex_Event_t local;
     int poison;
     test_init("rma_zero", &argc, &argv);
     test_attach(65536);
     *(uint64_t *)seg_of(me) = before;
     barrier();
-    for (r = 0; r < np; r++) {
-        target = (uint64_t *)(void *)seg_of(r);
+    for (gex_Rank_t r = 0; r < np; r++) {
+        uint64_t *target = (uint64_t *)(void *)seg_of(r);
         local = (gex_Event_t)(void *)&poison; /* must be overwritten */
-        root = gex_RMA_PutNB(tm, r, target, &poison, 0, &local, 0);
+        gex_Event_t root = gex_RMA_PutNB(tm, r, target, &poison, 0, &local, 0);
         CHECK(local != (gex_Event_t)(void *)&poison);
         if (local != (gex_Event_t)(void *)&poison) gex_Event_Wait(local);
         gex_Event_Wait(root);

@@ -26,16 +26,14 @@ static void on_done(gex_Token_t token) { ATOMIC_ADD(&done, 1); }
 
 /* Whether process `pid` is stopped. */
 static int is_stopped(pid_t pid) {
-    char path[64], text[256], *after;
-    size_t length;
-    FILE *file;
+    char path[64], text[256];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    file = fopen(path, "r");
+    FILE *file = fopen(path, "r");
     if (!file) return 0;
-    length = fread(text, 1, sizeof text - 1, file);
+    size_t length = fread(text, 1, sizeof text - 1, file);
     fclose(file);
     text[length] = '\0';
-    after = strrchr(text, ')');
+    char *after = strrchr(text, ')');
     return after && after[1] == ' ' && after[2] == 'T';
 }
 
@@ -50,15 +48,12 @@ static void stop_half_way(void) {
 }
 
 static void go_on_without(pid_t stopped) {
-    char *buffer;
     size_t bytes = gex_AM_LUBRequestMedium();
-    gex_Rank_t r;
-    int i;
     if (bytes > gex_AM_LUBReplyMedium()) bytes = gex_AM_LUBReplyMedium();
-    buffer = (char *)malloc(bytes);
+    char *buffer = (char *)malloc(bytes);
     while (!is_stopped(stopped)) gasnet_AMPoll();
-    for (i = 0; i < COUNT; i++)
-        for (r = 0; r < np; r++) {
+    for (int i = 0; i < COUNT; i++)
+        for (gex_Rank_t r = 0; r < np; r++) {
             if (r == 1) continue;
             stress_fill(buffer, bytes, (uint64_t)i);
             asked++;
@@ -76,14 +71,13 @@ static void go_on_without(pid_t stopped) {
 }
 
 int main(int argc, char **argv) {
-    pid_t pid;
     test_init("stopped_sender", &argc, &argv);
     register_handler(ASK, (gex_AM_Fn_t)on_ask, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 1);
     register_handler(ANSWER, (gex_AM_Fn_t)on_answer, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REPLY, 1);
     register_handler(LATE, (gex_AM_Fn_t)on_late, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 1);
     register_handler(DONE, (gex_AM_Fn_t)on_done, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0);
     share_setup();
-    pid = getpid(); /* after initialisation, which may have forked */
+    pid_t pid = getpid(); /* after initialisation, which may have forked */
     pid = *SHARED(pid_t, share(&pid, sizeof pid), 1);
     PHASE("one rank stands still");
     if (me == 1) stop_half_way();

@@ -52,10 +52,9 @@ static void *visit(void *index) {
     char payload[64];
     int done;
     uintptr_t address = (uintptr_t)&done;
-    gex_Event_t event;
     ATOMIC_SET(&done, 0); /* ThreadSanitizer does not see that the peer answers after it */
     memset(payload, 7, sizeof payload);
-    event = gex_RMA_PutNB(tm, peer, mine, &value, 8, GEX_EVENT_DEFER, 0);
+    gex_Event_t event = gex_RMA_PutNB(tm, peer, mine, &value, 8, GEX_EVENT_DEFER, 0);
     gex_Event_Wait(event);
     gex_RMA_GetBlocking(tm, &back, peer, mine, 8, 0);
     CHECK(back == value);
@@ -73,7 +72,6 @@ static void *visit(void *index) {
 int main(int argc, char **argv) {
     long rss = 0, virtual_size = 0, descriptors = 0, tasks = 0;
     uintptr_t made = 0;
-    gex_Rank_t rank;
     mallopt(M_ARENA_MAX, 1); /* malloc's arenas per thread would blur the picture */
     test_init("thread_churn", &argc, &argv);
     register_handler(ECHO, (gex_AM_Fn_t)on_echo, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 2);
@@ -82,17 +80,16 @@ int main(int argc, char **argv) {
     peer = (me + 1) % np;
     target = seg_of(peer);
     /* Each rank sleeps in a wait, which may start a thread of the library. */
-    for (rank = 0; rank < np; rank++) {
+    for (gex_Rank_t rank = 0; rank < np; rank++) {
         if (rank == me) usleep(100000);
         barrier();
     }
     PHASE("threads come and go");
     while (made < TOTAL) {
         pthread_t threads[AT_ONCE];
-        int i;
-        for (i = 0; i < AT_ONCE; i++)
+        for (int i = 0; i < AT_ONCE; i++)
             REQUIRE(pthread_create(&threads[i], NULL, visit, (void *)(made + (uintptr_t)i)) == 0);
-        for (i = 0; i < AT_ONCE; i++) REQUIRE(pthread_join(threads[i], NULL) == 0);
+        for (int i = 0; i < AT_ONCE; i++) REQUIRE(pthread_join(threads[i], NULL) == 0);
         made += AT_ONCE;
         if (made >= WARM_UP && rss == 0) {
             rss = status_kib("VmRSS:");

@@ -26,11 +26,12 @@ static void on_sink(gex_Token_t token, void *payload, size_t bytes) {
 /* Leaves implicit puts, gets and AMs unsynced; and does not end an access region every other
  * time. */
 static void *leave_pending(void *round) {
-    size_t r = (size_t)(uintptr_t)round, i;
+    size_t r = (size_t)(uintptr_t)round;
     char payload[64];
-    for (i = 0; i < WORDS; i++) source[r][i] = stress_word(r, i);
-    for (i = 0; i < WORDS; i++) gex_RMA_PutNBI(tm, next, &target->put[r][i], &source[r][i], 8, GEX_EVENT_DEFER, 0);
-    for (i = 0; i < WORDS; i++) gex_RMA_GetNBI(tm, &fetched[i], next, &target->got[i], 8, 0);
+    for (size_t i = 0; i < WORDS; i++) source[r][i] = stress_word(r, i);
+    for (size_t i = 0; i < WORDS; i++)
+        gex_RMA_PutNBI(tm, next, &target->put[r][i], &source[r][i], 8, GEX_EVENT_DEFER, 0);
+    for (size_t i = 0; i < WORDS; i++) gex_RMA_GetNBI(tm, &fetched[i], next, &target->got[i], 8, 0);
     stress_fill(payload, sizeof payload, 3);
     gex_AM_RequestMedium0(tm, next, SINK, payload, sizeof payload, GEX_EVENT_NOW, 0);
     return NULL;
@@ -38,8 +39,7 @@ static void *leave_pending(void *round) {
 
 /* Starts explicit operations that another thread completes. */
 static void *hand_over(void *unused) {
-    size_t i;
-    for (i = 0; i < WORDS; i++)
+    for (size_t i = 0; i < WORDS; i++)
         handed[i] = i % 2 ? gex_RMA_PutNB(tm, next, &target->handed[i], &source[0][i], 8, GEX_EVENT_DEFER, 0)
                           : gex_RMA_GetNB(tm, &fetched[i], next, &target->got[i], 8, 0);
     return NULL;
@@ -57,36 +57,34 @@ static void run_thread(void *(*body)(void *), uintptr_t argument) {
 }
 
 int main(int argc, char **argv) {
-    struct places *mine;
-    size_t i;
-    uintptr_t round;
     test_init("thread_exit_pending", &argc, &argv);
     register_handler(SINK, (gex_AM_Fn_t)on_sink, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 0);
     test_attach(sizeof(struct places));
     next = (me + 1) % np;
-    mine = (struct places *)seg_of(me);
-    for (i = 0; i < WORDS; i++) mine->got[i] = stress_word(1000 + me, i);
+    struct places *mine = (struct places *)seg_of(me);
+    for (size_t i = 0; i < WORDS; i++) mine->got[i] = stress_word(1000 + me, i);
     target = (struct places *)(void *)seg_of(next);
     barrier();
     PHASE("exit with implicit operations in flight");
-    for (round = 0; round < ROUNDS; round++) run_thread(leave_pending, round);
+    for (uintptr_t round = 0; round < ROUNDS; round++) run_thread(leave_pending, round);
     GASNET_BLOCKUNTIL(ATOMIC_GET(&sunk) == ROUNDS);
     /* nobody can sync the operations of a thread that is gone, but they do happen */
-    for (i = 0; i < WORDS; i++) GASNET_BLOCKUNTIL(*(volatile uint64_t *)&fetched[i] == stress_word(1000 + next, i));
-    for (round = 0; round < ROUNDS; round++)
-        for (i = 0; i < WORDS; i++)
+    for (size_t i = 0; i < WORDS; i++)
+        GASNET_BLOCKUNTIL(*(volatile uint64_t *)&fetched[i] == stress_word(1000 + next, i));
+    for (uintptr_t round = 0; round < ROUNDS; round++)
+        for (size_t i = 0; i < WORDS; i++)
             GASNET_BLOCKUNTIL(*(volatile uint64_t *)&mine->put[round][i] == stress_word(round, i));
     barrier();
 
     PHASE("events of a thread that is gone");
-    for (round = 0; round < ROUNDS; round++) {
+    for (uintptr_t round = 0; round < ROUNDS; round++) {
         memset(fetched, 0, sizeof fetched);
         run_thread(hand_over, 0);
         run_thread(take_over, 0);
-        for (i = WORDS / 2; i < WORDS; i++) gex_Event_Wait(handed[i]);
-        for (i = 0; i < WORDS; i += 2) CHECK(fetched[i] == stress_word(1000 + next, i));
+        for (size_t i = WORDS / 2; i < WORDS; i++) gex_Event_Wait(handed[i]);
+        for (size_t i = 0; i < WORDS; i += 2) CHECK(fetched[i] == stress_word(1000 + next, i));
     }
     barrier();
-    for (i = 1; i < WORDS; i += 2) CHECK(mine->handed[i] == stress_word(0, i));
+    for (size_t i = 1; i < WORDS; i += 2) CHECK(mine->handed[i] == stress_word(0, i));
     return test_finish();
 }

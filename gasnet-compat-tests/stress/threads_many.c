@@ -28,13 +28,11 @@ static void *work(void *argument) {
 int main(int argc, char **argv) {
     static pthread_t threads[THREADS];
     pthread_attr_t attributes;
-    uint64_t most;
-    uintptr_t i;
     test_init("threads_many", &argc, &argv);
     register_handler(ECHO, (gex_AM_Fn_t)on_echo, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 1);
     register_handler(ECHOED, (gex_AM_Fn_t)on_echoed, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REPLY, 1);
     test_attach(THREADS * 8);
-    most = gex_System_QueryMaxThreads();
+    uint64_t most = gex_System_QueryMaxThreads();
     if (most < THREADS + 1) test_skip("the library admits fewer than 1,001 threads");
     peer = (me + 1) % np;
     target = (uint64_t *)(void *)seg_of(peer);
@@ -43,8 +41,8 @@ int main(int argc, char **argv) {
     pthread_attr_setstacksize(&attributes, 256 * 1024);
     barrier();
     PHASE("1,000 threads");
-    for (i = 0; i < THREADS; i++) REQUIRE(pthread_create(&threads[i], &attributes, work, (void *)i) == 0);
-    for (i = 0; i < THREADS; i++) REQUIRE(pthread_join(threads[i], NULL) == 0);
+    for (uintptr_t i = 0; i < THREADS; i++) REQUIRE(pthread_create(&threads[i], &attributes, work, (void *)i) == 0);
+    for (uintptr_t i = 0; i < THREADS; i++) REQUIRE(pthread_join(threads[i], NULL) == 0);
     barrier();
     return test_finish();
 }

@@ -8,13 +8,12 @@ int main(int argc, char **argv) {
     gex_AM_Entry_t *table = NULL;
     int count = 0;
     void *base = NULL;
-    gex_Rank_t peer;
     gasnett_diagnostic_gethandlers(&table, &count); /* allowed before initialisation */
     test_init("diagnosis", &argc, &argv);
     REQUIRE(table != NULL && count > 0);
     test_attach((uintptr_t)1 << 18);
     barrier();
-    peer = (me + 1) % np;
+    gex_Rank_t peer = (me + 1) % np;
     gex_Event_Wait(gex_EP_QueryBoundSegmentNB(tm, peer, &base, NULL, NULL, 0));
     PHASE("without handlers");
     CHECK(gasnett_run_diagnostics(10, 2, "K", tm, seg_of(me), peer, base, 1) == 1);

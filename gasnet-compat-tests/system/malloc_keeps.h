@@ -9,13 +9,12 @@ enum { BLOCKS = 16, BLOCK = 1 << 20, WARM_UP = 3, ROUNDS = 4 };
 static long flood(void) {
     struct rusage before, after;
     char *block[BLOCKS];
-    int i;
     getrusage(RUSAGE_SELF, &before);
-    for (i = 0; i < BLOCKS; i++) {
+    for (int i = 0; i < BLOCKS; i++) {
         REQUIRE((block[i] = (char *)malloc(BLOCK)) != NULL);
         memset(block[i], i + 1, BLOCK);
     }
-    for (i = 0; i < BLOCKS; i++) {
+    for (int i = 0; i < BLOCKS; i++) {
         CHECK(block[i][0] == i + 1 && block[i][BLOCK - 1] == i + 1);
         free(block[i]);
     }

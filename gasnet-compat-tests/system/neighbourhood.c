@@ -25,13 +25,13 @@ static void query_host(gex_RankInfo_t **info, gex_Rank_t *count, gex_Rank_t *ind
 
 static unsigned check_table(Query query) {
     gex_RankInfo_t *info = NULL, *again = NULL;
-    gex_Rank_t count = 0, index = 0, other = 0, i;
+    gex_Rank_t count = 0, index = 0, other = 0;
     query(&info, &count, &index);
     REQUIRE(info != NULL);
     REQUIRE(count >= 1 && count <= np);
     REQUIRE(index < count);
     CHECK(info[index].gex_jobrank == gex_System_QueryJobRank());
-    for (i = 0; i < count; i++) {
+    for (gex_Rank_t i = 0; i < count; i++) {
         CHECK(info[i].gex_jobrank < np);
         CHECKF(i == 0 || info[i - 1].gex_jobrank < info[i].gex_jobrank, "entry %u is not above its predecessor",
                (unsigned)i);
@@ -71,8 +71,7 @@ static Position position(void) {
 }
 
 static int contains(gex_RankInfo_t *info, gex_Rank_t count, gex_Rank_t rank) {
-    gex_Rank_t i;
-    for (i = 0; i < count; i++)
+    for (gex_Rank_t i = 0; i < count; i++)
         if (info[i].gex_jobrank == rank) return 1;
     return 0;
 }
@@ -90,31 +89,29 @@ static void handler(gex_Token_t token) {
 }
 
 int main(int argc, char **argv) {
-    Position mine;
     gex_RankInfo_t *nbrhd, *host;
-    gex_Rank_t nbrhd_count, host_count, r, i;
-    const void *all;
+    gex_Rank_t nbrhd_count, host_count;
     test_init("neighbourhood", &argc, &argv);
     share_setup();
     register_handler(handler_index, (gex_AM_Fn_t)handler, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 0);
     barrier();
 
     PHASE("tables");
-    mine = position();
+    Position mine = position();
     mine.nbrhd_count = check_table(query_nbrhd);
     mine.host_count = check_table(query_host);
     gex_System_QueryNbrhdInfo(&nbrhd, &nbrhd_count, NULL);
     gex_System_QueryHostInfo(&host, &host_count, NULL);
-    for (i = 0; i < nbrhd_count; i++)
+    for (gex_Rank_t i = 0; i < nbrhd_count; i++)
         CHECKF(contains(host, host_count, nbrhd[i].gex_jobrank), "neighbour %u is on another host",
                (unsigned)nbrhd[i].gex_jobrank);
 
     PHASE("comparison");
-    all = share(&mine, sizeof mine);
+    const void *all = share(&mine, sizeof mine);
     {
         unsigned *seen_nbrhd = (unsigned *)calloc(np, sizeof *seen_nbrhd);
         unsigned *seen_host = (unsigned *)calloc(np, sizeof *seen_host);
-        for (r = 0; r < np; r++) {
+        for (gex_Rank_t r = 0; r < np; r++) {
             const Position *p = SHARED(Position, all, r);
             CHECK(p->nbrhds == mine.nbrhds && p->hosts == mine.hosts);
             REQUIRE(p->nbrhd_rank < np && p->host_rank < np);
@@ -125,19 +122,20 @@ int main(int argc, char **argv) {
             seen_nbrhd[p->nbrhd_rank]++;
             seen_host[p->host_rank]++;
         }
-        for (r = 0; r < np; r++) {
+        for (gex_Rank_t r = 0; r < np; r++) {
             const Position *p = SHARED(Position, all, r);
             CHECK(seen_nbrhd[p->nbrhd_rank] == p->nbrhd_count);
             CHECK(seen_host[p->host_rank] == p->host_count);
         }
-        for (i = 0; i < mine.nbrhds; i++) CHECKF(seen_nbrhd[i] > 0, "neighbourhood %u is empty", (unsigned)i);
-        for (i = 0; i < mine.hosts; i++) CHECKF(seen_host[i] > 0, "host %u is empty", (unsigned)i);
+        for (gex_Rank_t i = 0; i < mine.nbrhds; i++)
+            CHECKF(seen_nbrhd[i] > 0, "neighbourhood %u is empty", (unsigned)i);
+        for (gex_Rank_t i = 0; i < mine.hosts; i++) CHECKF(seen_host[i] > 0, "host %u is empty", (unsigned)i);
         free(seen_nbrhd);
         free(seen_host);
     }
 
     PHASE("in a handler");
-    for (r = 0; r < np; r++) gex_AM_RequestShort0(tm, r, handler_index, 0);
+    for (gex_Rank_t r = 0; r < np; r++) gex_AM_RequestShort0(tm, r, handler_index, 0);
     GASNET_BLOCKUNTIL(ATOMIC_GET(&handled) == (int)np);
     barrier();
     return test_finish();

@@ -21,10 +21,9 @@ static uint64_t with_post(gex_Rank_t peer, char *remote, gasnet_threadinfo_t inf
 }
 
 int main(int argc, char **argv) {
-    gex_Rank_t peer;
     test_init("thread_info", &argc, &argv);
     test_attach(4096);
-    peer = (me + 1) % np;
+    gex_Rank_t peer = (me + 1) % np;
     barrier();
     CHECK(with_begin(peer, seg_of(peer)) == 11);
     CHECK(with_post(peer, seg_of(peer), GASNET_GET_THREADINFO()) == 12);

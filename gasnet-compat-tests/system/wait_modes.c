@@ -11,9 +11,9 @@ static gex_AM_Index_t handler_index = 202;
 static void handler(gex_Token_t token) { ATOMIC_ADD(&arrived, 1); }
 
 static void exercise(void) {
-    int i, before = ATOMIC_GET(&arrived);
+    int before = ATOMIC_GET(&arrived);
     (void)before;
-    for (i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < ROUNDS; i++) {
         uint64_t value = 0;
         barrier();
         gex_AM_RequestShort0(tm, (me + 1) % np, handler_index, 0);
@@ -25,14 +25,13 @@ static void exercise(void) {
 
 int main(int argc, char **argv) {
     static const int modes[] = {GASNET_WAIT_BLOCK, GASNET_WAIT_SPINBLOCK, GASNET_WAIT_SPIN};
-    size_t i;
     int expected = 0;
     test_init("wait_modes", &argc, &argv);
     register_handler(handler_index, (gex_AM_Fn_t)handler, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 0);
     test_attach(4096);
     *(uint64_t *)(void *)seg_of(me) = UINT64_C(0xABCDEF) + me;
     barrier();
-    for (i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 3; i++) {
         static const char *const names[] = {"all block", "all spin, then block", "all spin"};
         PHASE(names[i]);
         CHECK(gasnet_set_waitmode(modes[i]) == GASNET_OK);
@@ -40,7 +39,7 @@ int main(int argc, char **argv) {
         expected += ROUNDS;
         GASNET_BLOCKUNTIL(ATOMIC_GET(&arrived) == expected);
     }
-    for (i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 3; i++) {
         PHASE("mixed modes");
         CHECK(gasnet_set_waitmode(modes[(i + me) % 3]) == GASNET_OK);
         exercise();

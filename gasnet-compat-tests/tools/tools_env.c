@@ -191,7 +191,6 @@ static int verbose(void) {
 }
 
 static void reporting(void) {
-    char *once;
     in_child(quiet);
     CHECK(child_exited(0) && child.output[0] == 0);
     in_child(verbose);
@@ -205,7 +204,7 @@ static void reporting(void) {
     CHECK(child_said("T_DEF = deflt (default)\n"));
     CHECK(child_said("T_HALF = 0.5 (default)\n"));
     CHECK(child_said("T_SET = 2 MB\n"));
-    once = strstr(child.output, "T_SET");
+    char *once = strstr(child.output, "T_SET");
     CHECK(once && !strstr(once + 1, "T_SET"));
     CHECK(!strstr(child.output, "T_RAW"));
 }

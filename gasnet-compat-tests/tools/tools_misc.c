@@ -81,14 +81,13 @@ static void affinity(void) {
 }
 
 int main(void) {
-    char *memory;
     unsigned char bytes[8] = {0};
     zero_counting();
     checksums();
     limits();
     affinity();
     gasnett_sched_yield();
-    memory = (char *)gasnett_mmap(3 * GASNETT_PAGESIZE);
+    char *memory = (char *)gasnett_mmap(3 * GASNETT_PAGESIZE);
     CHECK(memory && (uintptr_t)memory % (uintptr_t)sysconf(_SC_PAGESIZE) == 0);
     CHECK(gasnett_count0s(memory, 3 * GASNETT_PAGESIZE) == 3 * GASNETT_PAGESIZE);
     memory[3 * GASNETT_PAGESIZE - 1] = 1;

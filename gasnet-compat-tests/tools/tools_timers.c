@@ -55,13 +55,11 @@ static int hard_tolerance(void) {
 }
 
 int main(void) {
-    gasnett_tick_t start, last, now, min = GASNETT_TICK_MIN, max = GASNETT_TICK_MAX;
-    uint64_t wall;
-    int uses_tsc;
+    gasnett_tick_t last, now, min = GASNETT_TICK_MIN, max = GASNETT_TICK_MAX;
 
     /* Before the first conversion in this process, because the rate is read once. */
     (void)gasnett_ticks_now();
-    uses_tsc = gasnetti_tick_source == 1;
+    int uses_tsc = gasnetti_tick_source == 1;
     if (uses_tsc) {
         in_child(bad_rate);
         CHECK(child_killed(SIGABRT) && child_said("GASNET_TSC_RATE='3GHz'"));
@@ -80,7 +78,7 @@ int main(void) {
 
     CHECK(sizeof(gasnett_tick_t) == 8);
     CHECK(min < max);
-    start = last = gasnett_ticks_now();
+    gasnett_tick_t start = last = gasnett_ticks_now();
     CHECK(start > min && start < max);
     for (int i = 0; i < 100000; i++) {
         now = gasnett_ticks_now();
@@ -93,7 +91,7 @@ int main(void) {
 
     /* Ticks and the wall clock agree over a sleep of 300 ms: within 10 %, since another process may
      * run in between. */
-    wall = gasnett_gettimeofday_us();
+    uint64_t wall = gasnett_gettimeofday_us();
     start = gasnett_ticks_now();
     CHECK(gasnett_nsleep(300 * 1000000ull) == 0);
     now = gasnett_ticks_now();

@@ -34,9 +34,8 @@ static void did(const char *name, int class_number, gex_Rank_t peer, size_t byte
 
 static void write_expectations(void) {
     char name[64];
-    FILE *file;
     snprintf(name, sizeof name, "expect-%u", (unsigned)me);
-    file = fopen(name, "w");
+    FILE *file = fopen(name, "w");
     REQUIRE(file);
     for (int i = 0; i < MAX_KINDS && kinds[i].name; i++)
         fprintf(file, "kind %s %lu %lu\n", kinds[i].name, kinds[i].count, kinds[i].bytes);

@@ -14,17 +14,17 @@ static const size_t count[1] = {PIECES};
 static const ptrdiff_t step[1] = {STEP}, packed[1] = {PIECE};
 
 static void describe(char *remote, unsigned char *local) {
-    size_t i, at = 0;
-    for (i = 0; i < PIECES; i++) {
+    size_t at = 0;
+    for (size_t i = 0; i < PIECES; i++) {
         theirs[i].gex_addr = their_list[i] = remote + i * STEP;
         theirs[i].gex_len = PIECE;
     }
-    for (i = 0; i < 7; i++) {
+    for (size_t i = 0; i < 7; i++) {
         mine[i].gex_addr = local + at;
         mine[i].gex_len = i == 3 ? 0 : i == 6 ? PIECES * PIECE - at : 1001 * (i + 1);
         at += mine[i].gex_len;
     }
-    for (i = 0; i < PIECES / 4; i++) my_list[i] = local + i * 4 * PIECE;
+    for (size_t i = 0; i < PIECES / 4; i++) my_list[i] = local + i * 4 * PIECE;
 }
 
 static gex_Event_t put_nb(int shape, gex_Rank_t peer, char *remote, gex_Flags_t flags) {
@@ -65,11 +65,9 @@ static void check_get(uint64_t seed) { CHECK_PATTERN(result, sizeof result, seed
 
 static void events(gex_Rank_t peer, char *remote, int shape, int near) {
     static uint64_t seed;
-    gex_Event_t root, leaf;
-    int tries;
     PHASE("NB");
     pattern_fill(source, sizeof source, ++seed);
-    root = put_nb(shape, peer, remote, 0);
+    gex_Event_t root = put_nb(shape, peer, remote, 0);
     CHECK(root != GEX_EVENT_NO_OP && (!near || root == GEX_EVENT_INVALID));
     gex_Event_Wait(root);
     root = get_nb(shape, peer, remote, 0);
@@ -79,7 +77,7 @@ static void events(gex_Rank_t peer, char *remote, int shape, int near) {
     PHASE("NB with local completion");
     pattern_fill(source, sizeof source, ++seed);
     root = put_nb(shape, peer, remote, GEX_FLAG_ENABLE_LEAF_LC);
-    leaf = gex_Event_QueryLeaf(root, GEX_EC_LC);
+    gex_Event_t leaf = gex_Event_QueryLeaf(root, GEX_EC_LC);
     gex_Event_Wait(leaf);
     memset(source, 0, sizeof source);
     gex_Event_Wait(root);
@@ -107,21 +105,21 @@ static void events(gex_Rank_t peer, char *remote, int shape, int near) {
     check_get(seed);
     PHASE("immediate");
     pattern_fill(source, sizeof source, ++seed);
-    for (tries = 0; (root = put_nb(shape, peer, remote, tries < 1000 ? GEX_FLAG_IMMEDIATE : 0)) == GEX_EVENT_NO_OP;
+    for (int tries = 0; (root = put_nb(shape, peer, remote, tries < 1000 ? GEX_FLAG_IMMEDIATE : 0)) == GEX_EVENT_NO_OP;
          tries++) {
         CHECK(!near);
         gasnet_AMPoll();
     }
     gex_Event_Wait(root);
-    for (tries = 0; (root = get_nb(shape, peer, remote, tries < 1000 ? GEX_FLAG_IMMEDIATE : 0)) == GEX_EVENT_NO_OP;
+    for (int tries = 0; (root = get_nb(shape, peer, remote, tries < 1000 ? GEX_FLAG_IMMEDIATE : 0)) == GEX_EVENT_NO_OP;
          tries++)
         gasnet_AMPoll();
     gex_Event_Wait(root);
     check_get(seed);
     pattern_fill(source, sizeof source, ++seed);
-    for (tries = 0; put_nbi(shape, peer, remote, tries < 1000 ? GEX_FLAG_IMMEDIATE : 0); tries++) gasnet_AMPoll();
+    for (int tries = 0; put_nbi(shape, peer, remote, tries < 1000 ? GEX_FLAG_IMMEDIATE : 0); tries++) gasnet_AMPoll();
     gex_NBI_Wait(GEX_EC_PUT, 0);
-    for (tries = 0; get_nbi(shape, peer, remote, tries < 1000 ? GEX_FLAG_IMMEDIATE : 0); tries++) gasnet_AMPoll();
+    for (int tries = 0; get_nbi(shape, peer, remote, tries < 1000 ? GEX_FLAG_IMMEDIATE : 0); tries++) gasnet_AMPoll();
     gex_NBI_Wait(GEX_EC_GET, 0);
     check_get(seed);
 }
@@ -129,17 +127,17 @@ static void events(gex_Rank_t peer, char *remote, int shape, int near) {
 /* More than queues hold, without a wait: what is refused has changed nothing, and what is taken
  * arrives. */
 static void pressure(gex_Rank_t peer, char *remote, int shape) {
-    int i, refused = 0;
+    int refused = 0;
     PHASE("immediate, many at once");
     pattern_fill(source, sizeof source, 4242);
-    for (i = 0; i < 60; i++) {
+    for (int i = 0; i < 60; i++) {
         if (put_nbi(shape, peer, remote, GEX_FLAG_IMMEDIATE) == 0) continue;
         refused++;
     }
     gex_NBI_Wait(GEX_EC_ALL, 0);
     if (refused == 60) CHECK(put_nbi(shape, peer, remote, 0) == 0);
     gex_NBI_Wait(GEX_EC_ALL, 0);
-    for (i = 0; i < 20; i++) {
+    for (int i = 0; i < 20; i++) {
         if (get_nbi(shape, peer, remote, GEX_FLAG_IMMEDIATE) == 0) gex_NBI_Wait(GEX_EC_GET, 0), check_get(4242);
         gasnet_AMPoll();
     }
@@ -163,11 +161,9 @@ static void immediate_succeeds(gex_Rank_t peer, char *remote) {
 
 /* The bytes between the pieces were never touched. */
 static void gaps(char *own) {
-    gex_Rank_t r;
-    size_t i, j;
-    for (r = 0; r < np; r++)
-        for (i = 0; i < PIECES; i++)
-            for (j = PIECE; j < STEP; j++)
+    for (gex_Rank_t r = 0; r < np; r++)
+        for (size_t i = 0; i < PIECES; i++)
+            for (size_t j = PIECE; j < STEP; j++)
                 CHECKF(own[(size_t)r * BYTES + i * STEP + j] == 0x77, "writer %u, gap %zu", (unsigned)r, i);
 }
 
@@ -181,21 +177,20 @@ static int mapped(gex_Rank_t rank, gex_Rank_t near_first, gex_Rank_t near_count)
 }
 
 int main(int argc, char **argv) {
-    gex_Rank_t distance, near_first, near_count, r;
+    gex_Rank_t near_count;
     gex_RankInfo_t *infos;
-    int shape;
     test_init("vis_events", &argc, &argv);
     test_attach((uintptr_t)np * BYTES);
     memset(seg_of(me), 0x77, (size_t)np * BYTES);
     gex_System_QueryNbrhdInfo(&infos, &near_count, NULL);
-    near_first = infos[0].gex_jobrank;
-    for (r = 0; r < near_count; r++) CHECK(infos[r].gex_jobrank == near_first + r);
+    gex_Rank_t near_first = infos[0].gex_jobrank;
+    for (gex_Rank_t r = 0; r < near_count; r++) CHECK(infos[r].gex_jobrank == near_first + r);
     barrier();
-    for (distance = 0; distance<np; distance += np> 3 && distance > 0 ? np - 2 : 1) {
+    for (gex_Rank_t distance = 0; distance<np; distance += np> 3 && distance > 0 ? np - 2 : 1) {
         gex_Rank_t peer = (me + distance) % np;
         char *remote = seg_of(peer) + (size_t)me * BYTES;
         immediate_succeeds(peer, remote);
-        for (shape = 0; shape < 3; shape++) {
+        for (int shape = 0; shape < 3; shape++) {
             events(peer, remote, shape, mapped(peer, near_first, near_count));
             pressure(peer, remote, shape);
         }

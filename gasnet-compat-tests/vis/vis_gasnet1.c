@@ -21,23 +21,20 @@ static void check(int ok, const char *what, int form) {
 }
 
 static void fill(unsigned seed) {
-    size_t i;
-    for (i = 0; i < BYTES; i++) out[i] = (unsigned char)((i * 2654435761u + seed * 40503u) >> 13);
+    for (size_t i = 0; i < BYTES; i++) out[i] = (unsigned char)((i * 2654435761u + seed * 40503u) >> 13);
     memset(in, 0, sizeof in);
 }
 
 /* COLUMN_BYTES of each row, from column 3 on, in `memory`. */
 static void list_rows(unsigned char *memory, gasnet_memvec_t vector[], void *list[]) {
-    size_t i;
-    for (i = 0; i < ROWS; i++) {
+    for (size_t i = 0; i < ROWS; i++) {
         vector[i].addr = list[i] = memory + i * ROW + 3;
         vector[i].len = COLUMN_BYTES;
     }
 }
 
 static int same(const unsigned char *a, const unsigned char *b) {
-    size_t i;
-    for (i = 0; i < ROWS; i++)
+    for (size_t i = 0; i < ROWS; i++)
         if (memcmp(a + i * ROW + 3, b + i * ROW + 3, COLUMN_BYTES) != 0) return 0;
     return 1;
 }
@@ -81,7 +78,6 @@ static void all(gasnet_node_t node, unsigned char *remote, int form) {
 
 int main(int argc, char **argv) {
     gasnet_seginfo_t *segments;
-    gasnet_node_t distance;
     if (gasnet_init(&argc, &argv) != GASNET_OK) return 1;
     if (gasnet_attach(NULL, 0,
                       ((uintptr_t)gasnet_nodes() * BYTES + GASNET_PAGESIZE - 1) / GASNET_PAGESIZE * GASNET_PAGESIZE,
@@ -89,7 +85,7 @@ int main(int argc, char **argv) {
         return 1;
     segments = (gasnet_seginfo_t *)malloc(gasnet_nodes() * sizeof *segments);
     gasnet_getSegmentInfo(segments, (int)gasnet_nodes());
-    for (distance = 0; distance < gasnet_nodes(); distance++) {
+    for (gasnet_node_t distance = 0; distance < gasnet_nodes(); distance++) {
         gasnet_node_t node = (gasnet_mynode() + distance) % gasnet_nodes();
         int form;
         for (form = 0; form < 3; form++)

@@ -43,9 +43,9 @@ static void mixed(gex_Rank_t peer, char *remote) {
     static const size_t sizes[] = {1, 65536, 0, 100000, 3, 255, 256, 257, 300000, 64, 65535, 7, 500000, 0, 8, 12};
     enum { N = sizeof sizes / sizeof sizes[0] };
     gex_Memvec_t theirs[N], mine[N];
-    size_t i, at = 0, there = 0, total = 0;
-    for (i = 0; i < N; i++) total += sizes[i];
-    for (i = 0; i < N; i++) {
+    size_t at = 0, there = 0, total = 0;
+    for (size_t i = 0; i < N; i++) total += sizes[i];
+    for (size_t i = 0; i < N; i++) {
         theirs[i].gex_addr = remote + there;
         theirs[i].gex_len = sizes[i];
         there += sizes[i] + i;
@@ -58,7 +58,7 @@ static void mixed(gex_Rank_t peer, char *remote) {
     gex_NBI_Wait(GEX_EC_LC, 0);
     memset(out, 0, total);
     gex_NBI_Wait(GEX_EC_PUT, 0);
-    for (i = 0; i < N; i++) mine[i].gex_addr = in + ((unsigned char *)mine[i].gex_addr - out);
+    for (size_t i = 0; i < N; i++) mine[i].gex_addr = in + ((unsigned char *)mine[i].gex_addr - out);
     gex_Event_Wait(gex_VIS_VectorGetNB(tm, N, mine, peer, N, theirs, 0));
     CHECK_PATTERN(in, total, 31);
 }
@@ -69,16 +69,16 @@ static void nearly_regular(gex_Rank_t peer, char *remote) {
     static const size_t lengths[] = {8, 8, 16, 8, 8, 8, 3, 3, 64, 64, 64, 8, 64, 1}, distance = 64;
     enum { N = sizeof lengths / sizeof lengths[0] };
     gex_Memvec_t theirs[N], mine[1];
-    size_t i, total = 0, at = 0;
+    size_t total = 0, at = 0;
     pattern_fill(out, N * distance, 8);
     OK(gex_RMA_PutBlocking(tm, peer, remote, out, N * distance, 0));
-    for (i = 0; i < N; i++) {
+    for (size_t i = 0; i < N; i++) {
         theirs[i].gex_addr = remote + i * distance;
         theirs[i].gex_len = lengths[i];
         total += lengths[i];
     }
     pattern_fill(in, total, 9);
-    for (i = 0; i < N; i++) {
+    for (size_t i = 0; i < N; i++) {
         memcpy(out + i * distance, in + at, lengths[i]);
         at += lengths[i];
     }
@@ -94,20 +94,18 @@ static void nearly_regular(gex_Rank_t peer, char *remote) {
 
 int main(int argc, char **argv) {
     static const size_t counts[] = {1, 2, 4095, ELEMENTS};
-    gex_Rank_t distance;
-    size_t i;
     test_init("vis_large", &argc, &argv);
     test_attach((uintptr_t)np * AREA);
     out = (unsigned char *)malloc(AREA);
     in = (unsigned char *)malloc(AREA);
-    for (distance = 0; distance<np; distance += np> 3 && distance > 0 ? np - 2 : 1) {
+    for (gex_Rank_t distance = 0; distance<np; distance += np> 3 && distance > 0 ? np - 2 : 1) {
         gex_Rank_t peer = (me + distance) % np;
         char *remote = seg_of(peer) + (size_t)me * AREA;
         PHASE("rows");
         rows(peer, remote, 0);
         rows(peer, remote, GEX_FLAG_IMMEDIATE);
         PHASE("elements");
-        for (i = 0; i < ARRAY_LENGTH(counts); i++) elements(peer, remote, counts[i]);
+        for (size_t i = 0; i < ARRAY_LENGTH(counts); i++) elements(peer, remote, counts[i]);
         PHASE("mixed");
         mixed(peer, remote);
         nearly_regular(peer, remote);

@@ -33,8 +33,7 @@ static void *far(size_t at, gex_Flags_t flags) {
 static void vectors(gex_Rank_t right, gex_Flags_t flags) {
     static gex_Memvec_t pieces[PIECES];
     gex_Memvec_t whole;
-    size_t i;
-    for (i = 0; i < PIECES; i++) {
+    for (size_t i = 0; i < PIECES; i++) {
         pieces[i].gex_addr = far(TO + i * STEP, flags);
         pieces[i].gex_len = PIECE;
     }
@@ -47,8 +46,7 @@ static void vectors(gex_Rank_t right, gex_Flags_t flags) {
 
 static void indexed(gex_Rank_t right, gex_Flags_t flags) {
     static void *there[PIECES], *here[PIECES];
-    size_t i;
-    for (i = 0; i < PIECES; i++) {
+    for (size_t i = 0; i < PIECES; i++) {
         there[i] = far(TO + i * STEP, flags);
         here[i] = own(FROM + i * PIECE, flags);
     }
@@ -70,16 +68,14 @@ int main(int argc, char **argv) {
     static const gex_Flags_t sides[] = {0, GEX_FLAG_SELF_SEG_OFFSET, GEX_FLAG_PEER_SEG_OFFSET,
                                         GEX_FLAG_SELF_SEG_OFFSET | GEX_FLAG_PEER_SEG_OFFSET};
     void (*const forms[])(gex_Rank_t, gex_Flags_t) = {vectors, indexed, strided};
-    gex_Rank_t right, left;
-    size_t i, j, k;
     test_init("vis_offsets", &argc, &argv);
     test_attach(SIZE);
-    right = (me + 1) % np;
-    left = (me + np - 1) % np;
+    gex_Rank_t right = (me + 1) % np;
+    gex_Rank_t left = (me + np - 1) % np;
     local = seg_of(me);
     remote = seg_of(right);
-    for (i = 0; i < ARRAY_LENGTH(forms); i++) {
-        for (j = 0; j < ARRAY_LENGTH(sides); j++) {
+    for (size_t i = 0; i < ARRAY_LENGTH(forms); i++) {
+        for (size_t j = 0; j < ARRAY_LENGTH(sides); j++) {
             uint64_t seed = i * 10 + j;
             unsigned char expected[BYTES];
             pattern_fill(local + FROM, BYTES, seed * 100 + me);
@@ -90,7 +86,7 @@ int main(int argc, char **argv) {
             CHECK_PATTERN(local + BACK, BYTES, seed * 100 + me);
             barrier();
             pattern_fill(expected, BYTES, seed * 100 + left);
-            for (k = 0; k < PIECES; k++) CHECK(memcmp(local + TO + k * STEP, expected + k * PIECE, PIECE) == 0);
+            for (size_t k = 0; k < PIECES; k++) CHECK(memcmp(local + TO + k * STEP, expected + k * PIECE, PIECE) == 0);
             barrier();
         }
     }

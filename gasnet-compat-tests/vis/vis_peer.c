@@ -32,12 +32,12 @@ static void handler(gex_Token_t token, void *payload, size_t bytes) {
     check_token(token);
     if (bytes >= sizeof(struct note)) {
         struct note note;
-        size_t i, j;
         CHECKF((uintptr_t)payload % 8 == 0, "payload at %p", payload);
         memcpy(&note, payload, sizeof note);
-        for (i = sizeof note; i < bytes; i++) CHECKF(((unsigned char *)payload)[i] == 0xA5, "payload byte %zu", i);
-        for (i = 0; i < note.pieces; i++)
-            for (j = 0; j < PIECE; j++)
+        for (size_t i = sizeof note; i < bytes; i++)
+            CHECKF(((unsigned char *)payload)[i] == 0xA5, "payload byte %zu", i);
+        for (size_t i = 0; i < note.pieces; i++)
+            for (size_t j = 0; j < PIECE; j++)
                 CHECKF((unsigned char)own[note.offset + i * STEP + j] == pattern_byte(note.seed, i * PIECE + j),
                        "piece %zu of %u", i, (unsigned)note.pieces);
     } else {
@@ -72,8 +72,7 @@ static void puts_of(gex_Rank_t peer, char *remote, uint32_t offset, uint32_t pie
     const ptrdiff_t steps[1] = {STEP}, packed[1] = {PIECE};
     const size_t count[1] = {pieces};
     static uint64_t seed;
-    uint32_t i;
-    for (i = 0; i < pieces; i++) {
+    for (uint32_t i = 0; i < pieces; i++) {
         to[i].gex_addr = list[i] = remote + (size_t)i * STEP;
         to[i].gex_len = PIECE;
     }
@@ -137,10 +136,8 @@ static void corners(gex_Rank_t peer, char *remote) {
 
 int main(int argc, char **argv) {
     static const uint32_t pieces[] = {1, 100, 3000, LARGE / STEP};
-    gex_Rank_t distance;
-    size_t i;
     test_init("vis_peer", &argc, &argv);
-    for (i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 2; i++) {
         entries[i].gex_index = (gex_AM_Index_t)(i ? OTHER : HANDLER);
         entries[i].gex_fnptr = i ? (gex_AM_Fn_t)other_handler : (gex_AM_Fn_t)handler;
         entries[i].gex_flags = GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REPLY;
@@ -148,10 +145,10 @@ int main(int argc, char **argv) {
     OK(gex_EP_RegisterHandlers(ep, entries, 2));
     test_attach((uintptr_t)np * LARGE);
     own = seg_of(me);
-    for (distance = 0; distance < np; distance++) {
+    for (gex_Rank_t distance = 0; distance < np; distance++) {
         gex_Rank_t peer = (me + distance) % np;
         PHASE("data and payload");
-        for (i = 0; i < ARRAY_LENGTH(pieces); i++)
+        for (size_t i = 0; i < ARRAY_LENGTH(pieces); i++)
             puts_of(peer, seg_of(peer) + (size_t)me * LARGE, me * LARGE, pieces[i],
                     i % 2 ? GEX_VIS_MAX_PEERCOMPLETION : sizeof(struct note));
         PHASE("corners");

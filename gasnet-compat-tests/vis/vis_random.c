@@ -54,9 +54,8 @@ static unsigned char *shadow_slot(gex_Rank_t rank, int slot) {
 static void done_handler(gex_Token_t token, void *payload, size_t bytes) {
     const unsigned char *p = (const unsigned char *)payload;
     gex_Token_Info_t info;
-    size_t i;
     gex_Token_Info(token, &info, GEX_TI_SRCRANK);
-    for (i = 0; i < bytes; i++)
+    for (size_t i = 0; i < bytes; i++)
         if (p[i] != pattern_byte(info.gex_srcrank, i)) ATOMIC_ADD(&bad_payloads, 1U);
     ATOMIC_ADD(&arrivals, 1U);
 }
@@ -76,8 +75,7 @@ static size_t cut(size_t total, size_t lengths[], size_t most) {
 }
 
 static void shuffle(size_t a[], size_t b[], size_t n) {
-    size_t i;
-    for (i = 1; i < n; i++) {
+    for (size_t i = 1; i < n; i++) {
         size_t j = pick(0, i), t = a[i];
         a[i] = a[j], a[j] = t;
         t = b[i], b[i] = b[j], b[j] = t;
@@ -88,35 +86,34 @@ static void shuffle(size_t a[], size_t b[], size_t n) {
  * order; or anywhere. */
 static void place(struct side *s, char *base, size_t lengths[], size_t n, size_t total, int apart) {
     static size_t offsets[MAX_PIECES];
-    size_t i, j, at = 0, spare = slot_bytes - total, k = 0;
+    size_t at = 0, spare = slot_bytes - total, k = 0;
     if (apart) {
         static size_t order[MAX_PIECES], sorted[MAX_PIECES];
-        for (i = 0; i < n; i++) order[i] = i, sorted[i] = lengths[i];
+        for (size_t i = 0; i < n; i++) order[i] = i, sorted[i] = lengths[i];
         shuffle(order, sorted, n);
-        for (i = 0; i < n; i++) {
+        for (size_t i = 0; i < n; i++) {
             size_t gap = pick(0, 1) ? pick(0, spare / (n - i)) : 0;
             spare -= gap;
             offsets[order[i]] = at + gap;
             at += gap + sorted[i];
         }
     } else {
-        for (i = 0; i < n; i++) offsets[i] = pick(0, slot_bytes - lengths[i]);
+        for (size_t i = 0; i < n; i++) offsets[i] = pick(0, slot_bytes - lengths[i]);
     }
-    for (i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         s->vector[i].gex_addr = lengths[i] > 0 || pick(0, 1) ? base + offsets[i] : NULL;
         s->vector[i].gex_len = lengths[i];
         s->list[i] = base + offsets[i];
-        for (j = 0; j < lengths[i]; j++) s->map[k++] = offsets[i] + j;
+        for (size_t j = 0; j < lengths[i]; j++) s->map[k++] = offsets[i] + j;
     }
     s->count = n;
 }
 
 static void make_lists(struct operation *o, char *to, char *from) {
     static size_t lengths[MAX_PIECES];
-    size_t n, i;
     if (o->shape == VECTOR) {
         o->total = pick(0, 5) == 0 ? pick(0, 20) : pick(0, slot_bytes);
-        n = cut(o->total, lengths, MAX_PIECES);
+        size_t n = cut(o->total, lengths, MAX_PIECES);
         place(&o->to, to, lengths, n, o->total, 1);
         n = cut(o->total, lengths, MAX_PIECES);
         place(&o->from, from, lengths, n, o->total, 0);
@@ -124,36 +121,36 @@ static void make_lists(struct operation *o, char *to, char *from) {
     }
     {
         static const size_t common[] = {1, 2, 4, 8, 16, 24, 100, 256, 300, 1000, 8, 8};
-        size_t len = common[pick(0, ARRAY_LENGTH(common) - 1)], ratio = pick(0, 2) ? 1 : pick(1, 5), most;
+        size_t len = common[pick(0, ARRAY_LENGTH(common) - 1)], ratio = pick(0, 2) ? 1 : pick(1, 5);
         struct side *few = pick(0, 1) ? &o->to : &o->from, *many = few == &o->to ? &o->from : &o->to;
         if (len * ratio > slot_bytes) ratio = len = 1;
-        most = smaller((unsigned)(slot_bytes / (len * ratio)), MAX_PIECES / (unsigned)ratio);
+        size_t most = smaller((unsigned)(slot_bytes / (len * ratio)), MAX_PIECES / (unsigned)ratio);
         few->count = pick(0, 6) == 0 ? 0 : pick(1, most);
         few->len = len * ratio;
         many->count = few->count * ratio;
         many->len = len;
         if (few->count == 0 && pick(0, 1)) many->count = 3, many->len = 0;
         o->total = few->count * few->len;
-        for (i = 0; i < o->to.count; i++) lengths[i] = o->to.len;
+        for (size_t i = 0; i < o->to.count; i++) lengths[i] = o->to.len;
         place(&o->to, to, lengths, o->to.count, o->total, 1);
-        for (i = 0; i < o->from.count; i++) lengths[i] = o->from.len;
+        for (size_t i = 0; i < o->from.count; i++) lengths[i] = o->from.len;
         place(&o->from, from, lengths, o->from.count, o->total, 0);
     }
 }
 
 /* Strides in which elements do not overlap; returns the bytes from the lowest to the highest. */
 static size_t make_strides(struct operation *o, struct side *s, size_t room) {
-    size_t order[MAX_LEVELS], i, extent = o->elem, lowest = 0;
-    for (i = 0; i < o->levels; i++) order[i] = i;
+    size_t order[MAX_LEVELS], extent = o->elem, lowest = 0;
+    for (size_t i = 0; i < o->levels; i++) order[i] = i;
     if (pick(0, 1)) {
         size_t dummy[MAX_LEVELS] = {0};
         shuffle(order, dummy, o->levels);
     }
-    for (i = 0; i < o->levels; i++) {
+    for (size_t i = 0; i < o->levels; i++) {
         size_t l = order[i], count = o->counts[l];
-        size_t j, outer = count, slack;
-        for (j = i + 1; j < o->levels; j++) outer *= o->counts[order[j]];
-        slack = outer > 0 ? (room - extent * outer) / outer / (o->levels - i) : 0;
+        size_t outer = count;
+        for (size_t j = i + 1; j < o->levels; j++) outer *= o->counts[order[j]];
+        size_t slack = outer > 0 ? (room - extent * outer) / outer / (o->levels - i) : 0;
         size_t stride = extent + (pick(0, 1) ? pick(0, slack) : 0);
         s->strides[l] = (ptrdiff_t)stride;
         if (count > 1 || pick(0, 1) == 0) {
@@ -170,32 +167,32 @@ static size_t make_strides(struct operation *o, struct side *s, size_t room) {
 }
 
 static void strided_map(const struct operation *o, struct side *s) {
-    size_t n, k = 0, j;
-    for (n = 0; n < o->total / o->elem; n++) {
-        size_t rest = n, l, at = s->first;
-        for (l = 0; l < o->levels; l++) {
+    size_t k = 0;
+    for (size_t n = 0; n < o->total / o->elem; n++) {
+        size_t rest = n, at = s->first;
+        for (size_t l = 0; l < o->levels; l++) {
             at += (size_t)((ptrdiff_t)(rest % o->counts[l]) * s->strides[l]);
             rest /= o->counts[l];
         }
-        for (j = 0; j < o->elem; j++) s->map[k++] = at + j;
+        for (size_t j = 0; j < o->elem; j++) s->map[k++] = at + j;
     }
 }
 
 static void make_strided(struct operation *o) {
     static const size_t common[] = {1, 2, 3, 4, 8, 8, 12, 16, 20, 32, 48, 64, 100, 300};
-    size_t room = slot_bytes, i, extent;
+    size_t room = slot_bytes;
     o->elem = common[pick(0, ARRAY_LENGTH(common) - 1)];
     if (o->elem > room) o->elem = 8;
     if (pick(0, 20) == 0) o->elem = 0;
     o->levels = pick(0, MAX_LEVELS);
     o->total = o->elem;
-    for (i = 0; i < o->levels; i++) {
+    for (size_t i = 0; i < o->levels; i++) {
         size_t most = o->total > 0 ? room / o->total : 1;
         o->counts[i] = pick(0, 3) == 0 ? 1 : pick(1, most < 1 ? 1 : most > 40 ? pick(1, 40) : most);
         if (pick(0, 60) == 0) o->counts[i] = 0;
         o->total *= o->counts[i];
     }
-    extent = make_strides(o, &o->to, room);
+    size_t extent = make_strides(o, &o->to, room);
     if (o->total > 0) o->to.first += pick(0, room - extent);
     extent = make_strides(o, &o->from, room);
     if (o->total > 0) o->from.first += pick(0, room - extent);
@@ -244,8 +241,7 @@ static int try_start(struct operation *o, char *to, char *from, gex_Flags_t flag
 
 static void start(int slot) {
     struct operation *o = operations + slot;
-    size_t i;
-    char *remote, *to, *from;
+    char *to, *from;
     gex_Flags_t flags = 0;
     int armed = 0, tries = 0;
     o->shape = (enum shape)pick(0, SHAPES - 1);
@@ -253,7 +249,7 @@ static void start(int slot) {
     o->is_put = (int)pick(0, 1);
     o->peer = (gex_Rank_t)pick(0, np - 1);
     o->event = GEX_EVENT_INVALID;
-    remote = remote_slot(o->peer, slot);
+    char *remote = remote_slot(o->peer, slot);
     pattern_fill(o->local, slot_bytes, next_random(&state));
     to = o->is_put ? remote : (char *)o->local;
     from = o->is_put ? (char *)o->local : remote;
@@ -262,7 +258,7 @@ static void start(int slot) {
     {
         const unsigned char *source = o->is_put ? o->local : shadow_slot(o->peer, slot);
         memcpy(o->wanted, o->is_put ? shadow_slot(o->peer, slot) : o->local, slot_bytes);
-        for (i = 0; i < o->total; i++) o->wanted[o->to.map[i]] = source[o->from.map[i]];
+        for (size_t i = 0; i < o->total; i++) o->wanted[o->to.map[i]] = source[o->from.map[i]];
     }
     if (o->is_put && pick(0, 3) == 0) {
         size_t bytes = pick(0, 3) == 0 ? GEX_VIS_MAX_PEERCOMPLETION : pick(0, GEX_VIS_MAX_PEERCOMPLETION);
@@ -310,8 +306,7 @@ static void finish(int slot) {
 }
 
 int main(int argc, char **argv) {
-    int i, s;
-    gex_Rank_t r;
+    int s;
     unsigned wanted = 0;
     test_init("vis_random", &argc, &argv);
     register_handler(DONE, (gex_AM_Fn_t)done_handler, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REPLY, 0);
@@ -332,19 +327,18 @@ int main(int argc, char **argv) {
     }
     barrier();
     PHASE("operations");
-    for (i = 0; i < (argc > 1 ? atoi(argv[1]) : 100); i++) {
+    for (int i = 0; i < (argc > 1 ? atoi(argv[1]) : 100); i++) {
         s = (int)pick(0, SLOTS - 1);
         finish(s);
         start(s);
     }
     for (s = 0; s < SLOTS; s++) finish(s);
     PHASE("handlers");
-    for (r = 0; r < np; r++) {
+    for (gex_Rank_t r = 0; r < np; r++) {
         const unsigned *theirs = SHARED(unsigned, share(&notified[r], sizeof *notified), 0);
-        gex_Rank_t q;
         const void *table = theirs;
         if (r == me)
-            for (q = 0; q < np; q++) wanted += *SHARED(unsigned, table, q);
+            for (gex_Rank_t q = 0; q < np; q++) wanted += *SHARED(unsigned, table, q);
     }
     GASNET_BLOCKUNTIL(ATOMIC_GET(&arrivals) == wanted);
     barrier();

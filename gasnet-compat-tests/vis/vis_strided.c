@@ -53,8 +53,7 @@ static void get(int form, void *to, const ptrdiff_t *to_strides, gex_Rank_t peer
 static void degenerate(gex_Rank_t peer, char *remote) {
     static const size_t none[3] = {3, 0, 5}, one[2] = {1, 1};
     static const ptrdiff_t steps[3] = {8, 80, 800};
-    int form;
-    for (form = 0; form < 3; form++) {
+    for (int form = 0; form < 3; form++) {
         pattern_fill(out, 64, 5);
         OK(gex_RMA_PutBlocking(tm, peer, remote, out, 64, 0));
         put(form, GEX_RANK_INVALID, NULL, NULL, NULL, NULL, 0, NULL, 9);
@@ -77,21 +76,20 @@ static void turned(gex_Rank_t peer, char *remote, size_t elem) {
     const ptrdiff_t e = (ptrdiff_t)elem, row = e * COLUMNS;
     const ptrdiff_t plain[2] = {e, row}, transposed[2] = {e * ROWS, e}, reflected[2] = {-e, -row};
     const size_t bytes = elem * ROWS * COLUMNS;
-    size_t i, j;
-    int form;
-    for (form = 0; form < 3; form++) {
+    for (int form = 0; form < 3; form++) {
         pattern_fill(out, bytes, elem + (size_t)form + me);
         put(form, peer, remote, transposed, out, plain, elem, count, 2);
         OK(gex_RMA_GetBlocking(tm, in, peer, remote, bytes, 0));
-        for (i = 0; i < ROWS; i++)
-            for (j = 0; j < COLUMNS; j++) memcpy(wanted + (j * ROWS + i) * elem, out + (i * COLUMNS + j) * elem, elem);
+        for (size_t i = 0; i < ROWS; i++)
+            for (size_t j = 0; j < COLUMNS; j++)
+                memcpy(wanted + (j * ROWS + i) * elem, out + (i * COLUMNS + j) * elem, elem);
         CHECKF(memcmp(in, wanted, bytes) == 0, "transposed put, %zu bytes", elem);
         memset(in, 0, bytes);
         get(form, in, plain, peer, remote, transposed, elem, count, 2);
         CHECKF(memcmp(in, out, bytes) == 0, "transposed get, %zu bytes", elem);
         put(form, peer, remote + bytes - elem, reflected, out, plain, elem, count, 2);
         OK(gex_RMA_GetBlocking(tm, in, peer, remote, bytes, 0));
-        for (i = 0; i < ROWS * COLUMNS; i++) memcpy(wanted + bytes - (i + 1) * elem, out + i * elem, elem);
+        for (size_t i = 0; i < ROWS * COLUMNS; i++) memcpy(wanted + bytes - (i + 1) * elem, out + i * elem, elem);
         CHECKF(memcmp(in, wanted, bytes) == 0, "reflected put, %zu bytes", elem);
         memset(in, 0, bytes);
         get(form, in + bytes - elem, reflected, peer, remote, plain, elem, count, 2);
@@ -106,15 +104,14 @@ static void turned(gex_Rank_t peer, char *remote, size_t elem) {
 static void repeated(gex_Rank_t peer, char *remote) {
     const ptrdiff_t row[2] = {4, 400}, same[2] = {0, 4};
     const size_t count[2] = {100, 3};
-    size_t i;
     pattern_fill(out, 12, 9);
     put(1, peer, remote, row, out, same, 4, count, 2);
     OK(gex_RMA_GetBlocking(tm, in, peer, remote, 1200, 0));
-    for (i = 0; i < 300; i++) CHECKF(memcmp(in + 4 * i, out + i / 100 * 4, 4) == 0, "element %zu", i);
+    for (size_t i = 0; i < 300; i++) CHECKF(memcmp(in + 4 * i, out + i / 100 * 4, 4) == 0, "element %zu", i);
     memset(in, 0, 1200);
     OK(gex_RMA_PutBlocking(tm, peer, remote, out, 12, 0));
     get(2, in, row, peer, remote, same, 4, count, 2);
-    for (i = 0; i < 300; i++) CHECKF(memcmp(in + 4 * i, out + i / 100 * 4, 4) == 0, "element %zu", i);
+    for (size_t i = 0; i < 300; i++) CHECKF(memcmp(in + 4 * i, out + i / 100 * 4, 4) == 0, "element %zu", i);
 }
 
 /* More levels than any compiled-in limit: most have one turn, twelve have two. */
@@ -122,8 +119,8 @@ static void many_levels(gex_Rank_t peer, char *remote) {
     enum { LEVELS = 300, DOUBLE = 12 };
     static ptrdiff_t packed[LEVELS], spread[LEVELS];
     static size_t count[LEVELS];
-    size_t l, n, d = 0;
-    for (l = 0; l < LEVELS; l++) {
+    size_t d = 0;
+    for (size_t l = 0; l < LEVELS; l++) {
         count[l] = l % 25 == 7 && d < DOUBLE ? 2 : 1;
         packed[l] = count[l] == 2 ? (ptrdiff_t)1 << d : 12345678;
         spread[l] = count[l] == 2 ? (ptrdiff_t)3 << (DOUBLE - 1 - d) : -987654321;
@@ -133,9 +130,9 @@ static void many_levels(gex_Rank_t peer, char *remote) {
     pattern_fill(out, 1 << DOUBLE, 77);
     put(0, peer, remote, spread, out, packed, 1, count, LEVELS);
     OK(gex_RMA_GetBlocking(tm, in, peer, remote, 3 << DOUBLE, 0));
-    for (n = 0; n < 1 << DOUBLE; n++) {
+    for (size_t n = 0; n < 1 << DOUBLE; n++) {
         size_t place = 0;
-        for (l = 0; l < DOUBLE; l++) place |= (n >> l & 1) << (DOUBLE - 1 - l);
+        for (size_t l = 0; l < DOUBLE; l++) place |= (n >> l & 1) << (DOUBLE - 1 - l);
         CHECKF(in[3 * place] == out[n], "byte %zu", n);
     }
     memset(in, 0, 1 << DOUBLE);
@@ -149,36 +146,33 @@ static void far_apart(gex_Rank_t peer, char *remote) {
     const ptrdiff_t local[2] = {(ptrdiff_t)step, -5000}, packed[2] = {1000, 3000};
     char *base =
         (char *)mmap(NULL, 3 * step, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    size_t i, j;
     if (base == (char *)MAP_FAILED) return; /* a limit of this machine */
-    for (j = 0; j < 2; j++)
-        for (i = 0; i < 3; i++) pattern_fill(base + 5000 + i * step - j * 5000, 1000, 3 * j + i);
+    for (size_t j = 0; j < 2; j++)
+        for (size_t i = 0; i < 3; i++) pattern_fill(base + 5000 + i * step - j * 5000, 1000, 3 * j + i);
     put(0, peer, remote, packed, base + 5000, local, 1000, count, 2);
-    for (i = 0; i < 6; i++) {
+    for (size_t i = 0; i < 6; i++) {
         OK(gex_RMA_GetBlocking(tm, in, peer, remote + 1000 * i, 1000, 0));
         CHECK_PATTERN(in, 1000, i);
     }
-    for (j = 0; j < 2; j++)
-        for (i = 0; i < 3; i++) memset(base + 5000 + i * step - j * 5000, 0, 1000);
+    for (size_t j = 0; j < 2; j++)
+        for (size_t i = 0; i < 3; i++) memset(base + 5000 + i * step - j * 5000, 0, 1000);
     get(1, base + 5000, local, peer, remote, packed, 1000, count, 2);
-    for (j = 0; j < 2; j++)
-        for (i = 0; i < 3; i++) CHECK_PATTERN(base + 5000 + i * step - j * 5000, 1000, 3 * j + i);
+    for (size_t j = 0; j < 2; j++)
+        for (size_t i = 0; i < 3; i++) CHECK_PATTERN(base + 5000 + i * step - j * 5000, 1000, 3 * j + i);
     munmap(base, 3 * step);
 }
 
 int main(int argc, char **argv) {
     static const size_t sizes[] = {1, 2, 3, 4, 5, 7, 8};
-    gex_Rank_t distance;
     test_init("vis_strided", &argc, &argv);
     test_attach((uintptr_t)np * BYTES + 64);
-    for (distance = 0; distance<np; distance += np> 3 && distance > 0 ? np - 2 : 1) {
+    for (gex_Rank_t distance = 0; distance<np; distance += np> 3 && distance > 0 ? np - 2 : 1) {
         gex_Rank_t peer = (me + distance) % np;
         char *remote = seg_of(peer) + (size_t)me * BYTES;
-        size_t i;
         PHASE("degenerate");
         degenerate(peer, remote);
         PHASE("transposed and reflected");
-        for (i = 0; i < ARRAY_LENGTH(sizes); i++) {
+        for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
             turned(peer, remote, sizes[i]);
             if (sizes[i] < 8) turned(peer, remote + 1, sizes[i]);
         }

@@ -28,8 +28,7 @@ static void transfers(gex_TM_t team, gex_Rank_t rank, char *remote, unsigned whi
     void *whole = in;
     const ptrdiff_t step[1] = {STEP}, packed[1] = {PIECE};
     const size_t count[1] = {PIECES};
-    size_t i;
-    for (i = 0; i < PIECES; i++) list[i] = remote + i * STEP;
+    for (size_t i = 0; i < PIECES; i++) list[i] = remote + i * STEP;
     pattern_fill(out, sizeof out, me * 2 + which);
     gex_VIS_SetPeerCompletionHandler(HANDLER, &which, sizeof which, 0);
     gex_Event_Wait(gex_VIS_StridedPutNB(team, rank, remote, step, out, packed, PIECE, count, 1, 0));
@@ -42,7 +41,6 @@ int main(int argc, char **argv) {
     gex_AM_Entry_t entry = {HANDLER, (gex_AM_Fn_t)handler, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REPLY, 0, NULL, "handler"};
     gex_TM_t backwards;
     gex_Segment_t own;
-    gex_Rank_t r;
     test_init("vis_teams", &argc, &argv);
     test_attach((uintptr_t)np * BYTES);
     OK(gex_EP_Create(&second, client, GEX_EP_CAPABILITY_ALL, 0));
@@ -54,12 +52,12 @@ int main(int argc, char **argv) {
     gex_TM_Split(&backwards, tm, 0, -(int)me, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
     barrier();
     PHASE("team");
-    for (r = 0; r < np; r++) {
+    for (gex_Rank_t r = 0; r < np; r++) {
         gex_Rank_t job = np - 1 - r;
         transfers(backwards, r, seg_of(job) + (size_t)me * BYTES, 0);
     }
     PHASE("second endpoint");
-    for (r = 0; r < np; r++) {
+    for (gex_Rank_t r = 0; r < np; r++) {
         gex_TM_t pair = gex_TM_Pair(ep, gex_EP_QueryIndex(second));
         void *base = NULL;
         gex_Event_Wait(gex_EP_QueryBoundSegmentNB(pair, r, &base, NULL, NULL, 0));

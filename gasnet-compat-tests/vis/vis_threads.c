@@ -22,15 +22,13 @@ static void *work(void *argument) {
     const size_t count[1] = {PIECES};
     unsigned char *out = (unsigned char *)malloc(PIECES * PIECE), *in = (unsigned char *)malloc(PIECES * PIECE);
     void **list = (void **)malloc(PIECES * sizeof *list), *whole;
-    unsigned round;
-    for (round = 0; round < ROUNDS; round++) {
+    for (unsigned round = 0; round < ROUNDS; round++) {
         gex_Rank_t peer = (me + round + thread) % np;
         char *remote = seg_of(peer) + ((size_t)me * THREADS + thread) * BYTES;
         uint64_t seed = ((uint64_t)me * THREADS + thread) * ROUNDS + round;
-        size_t i;
         pattern_fill(out, PIECES * PIECE, seed);
         memset(in, 0, PIECES * PIECE);
-        for (i = 0; i < PIECES; i++) list[i] = remote + i * STEP;
+        for (size_t i = 0; i < PIECES; i++) list[i] = remote + i * STEP;
         if (thread % 2) gex_VIS_SetPeerCompletionHandler(HANDLER, "p", 1, 0);
         whole = out;
         switch (round % 3) {
@@ -58,25 +56,22 @@ static void *work(void *argument) {
 
 int main(int argc, char **argv) {
     pthread_t threads[THREADS];
-    uintptr_t i;
     test_init("vis_threads", &argc, &argv);
     register_handler(HANDLER, (gex_AM_Fn_t)handler, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REPLY, 0);
     test_attach((uintptr_t)np * THREADS * BYTES);
     barrier();
     PHASE("threads");
-    for (i = 0; i < THREADS; i++) REQUIRE(pthread_create(&threads[i], NULL, work, (void *)i) == 0);
-    for (i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    for (uintptr_t i = 0; i < THREADS; i++) REQUIRE(pthread_create(&threads[i], NULL, work, (void *)i) == 0);
+    for (uintptr_t i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     /* Every rank sends the same number to its peers in turn: all ranks together get THREADS / 2 *
      * ROUNDS * np. */
     PHASE("handlers");
     share_setup();
     for (;;) {
-        const void *table;
-        gex_Rank_t r;
         unsigned sum = 0, now = ATOMIC_GET(&runs);
         gasnet_AMPoll();
-        table = share(&now, sizeof now);
-        for (r = 0; r < np; r++) sum += *SHARED(unsigned, table, r);
+        const void *table = share(&now, sizeof now);
+        for (gex_Rank_t r = 0; r < np; r++) sum += *SHARED(unsigned, table, r);
         CHECK(sum <= THREADS / 2 * ROUNDS * np);
         if (sum >= THREADS / 2 * ROUNDS * np) break;
     }
