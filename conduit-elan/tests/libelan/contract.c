@@ -9,18 +9,14 @@ int contract(const gasnet_elan_place_t *place, char *why, size_t why_bytes);
 int contract(const gasnet_elan_place_t *place, char *why, size_t why_bytes) {
     const gasnet_elan_shim_t *shim = gasnet_elan_shim();
     gasnet_elan_info_t info;
-    gasnet_elan_t *elan;
-    gasnet_elan_channel_t *channel;
-    gasnet_elan_event_t *event;
     uint64_t address = 0;
-    void *memory;
 
     if (shim->version != GASNET_ELAN_SHIM_VERSION) return 1;
-    elan = shim->start(place, &info, why, why_bytes);
+    gasnet_elan_t *elan = shim->start(place, &info, why, why_bytes);
     if (elan == NULL) return 2;
-    memory = shim->symmetric(elan, 64, info.queue_bytes, &address);
-    channel = shim->channel(elan);
-    event = shim->put(channel, memory, address, info.small_put, (info.vp + 1) % info.size);
+    void *memory = shim->symmetric(elan, 64, info.queue_bytes, &address);
+    gasnet_elan_channel_t *channel = shim->channel(elan);
+    gasnet_elan_event_t *event = shim->put(channel, memory, address, info.small_put, (info.vp + 1) % info.size);
     if (!shim->poll(elan, event)) shim->wait(elan, event);
     shim->barrier(elan);
     shim->symmetric_free(elan, memory);

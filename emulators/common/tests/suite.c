@@ -41,8 +41,7 @@ bool is_named(const char *name, char **argv) {
 }
 
 void run_tests(const struct test *tests, size_t count, bool by_default, char **argv) {
-    size_t i;
     by_default = by_default && argv[1] == NULL;
-    for (i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++)
         if (by_default || is_named(tests[i].name, argv)) tests[i].run();
 }

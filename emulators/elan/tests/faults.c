@@ -14,12 +14,11 @@ static void overwrite(const char *what, size_t bytes) {
     uint64_t address;
     uint8_t *memory = symmetric(bytes, &address), *own = shim->alloc(elan, 64, bytes);
     gasnet_elan_channel_t *channel = shim->channel(elan);
-    gasnet_elan_event_t *event;
-    int i, wrong = 0, early = 0;
-    for (i = 0; i < 50; i++) {
+    int wrong = 0, early = 0;
+    for (int i = 0; i < 50; i++) {
         memset(own, 1, bytes);
         memset(memory, 0, bytes);
-        event = shim->put(channel, own, address, bytes, 0);
+        gasnet_elan_event_t *event = shim->put(channel, own, address, bytes, 0);
         memset(own, 2, bytes);
         complete(event);
         early += memory[bytes - 1] == 0;
@@ -31,20 +30,19 @@ static void overwrite(const char *what, size_t bytes) {
 
 static void late(void) {
     gasnet_elan_port_t *port = shim->port(elan);
-    uint8_t *own = shim->alloc(elan, 64, 64), *buffer = shim->alloc(elan, 64, 64), *got;
-    gasnet_elan_event_t *offered, *sent;
-    uint32_t vp, i, wrong = 0;
+    uint8_t *own = shim->alloc(elan, 64, 64), *buffer = shim->alloc(elan, 64, 64);
+    uint32_t vp, wrong = 0;
     size_t bytes;
     overwrite("a small put", info.small_put);
     overwrite("a large put", 10000);
-    for (i = 0; i < 20; i++) {
-        offered = shim->port_offer(port, 1, buffer, 64);
+    for (uint32_t i = 0; i < 20; i++) {
+        gasnet_elan_event_t *offered = shim->port_offer(port, 1, buffer, 64);
         memset(own, 1, 64);
-        sent = shim->port_send(port, 0, 1, own, 64);
+        gasnet_elan_event_t *sent = shim->port_send(port, 0, 1, own, 64);
         memset(own, 2, 64);
         while (!shim->port_sent(port, sent)) pause_ms(0);
         must(shim->port_arrived(port, offered), "what was sent has arrived");
-        got = shim->port_receive(port, offered, &vp, &bytes);
+        uint8_t *got = shim->port_receive(port, offered, &vp, &bytes);
         wrong += got[0] == 2;
     }
     say("late", "a message of a port: the target has %s", wrong ? "what was written afterwards" : "what was sent");
@@ -62,15 +60,15 @@ static void reorder(void) {
     gasnet_elan_queue_t *queue = make_queue(2 * MANY);
     gasnet_elan_port_t *port = shim->port(elan);
     gasnet_elan_event_t *events[MANY];
-    uint32_t i, swapped = 0, turns[2] = {0, 0}, last, tries, number[3], vp, wrong = 0;
+    uint32_t swapped = 0, turns[2] = {0, 0}, number[3], vp, wrong = 0;
     size_t bytes;
     // All are complete, and found in order, if this process does not run for a while.
-    for (tries = 0; tries < 100 && me == 0 && swapped == 0; tries++) {
+    for (uint32_t tries = 0; tries < 100 && me == 0 && swapped == 0; tries++) {
         uint32_t largest = 0, left = MANY;
-        for (i = 0; i < MANY; i++)
+        for (uint32_t i = 0; i < MANY; i++)
             events[i] = i % 2 ? shim->put(channel, own, address + 64 * i, 8, 1) : shim->get(elan, address, own, 8, 1);
         while (left > 0)
-            for (i = 0; i < MANY; i++) {
+            for (uint32_t i = 0; i < MANY; i++) {
                 if (events[i] == NULL || !shim->poll(elan, events[i])) continue;
                 events[i] = NULL;
                 left--;
@@ -79,7 +77,7 @@ static void reorder(void) {
             }
     }
     for (vp = 1; vp < 3; vp++) {
-        for (i = 0; i < MANY && me == vp; i++) {
+        for (uint32_t i = 0; i < MANY && me == vp; i++) {
             uint32_t card[2] = {me, i}, *message = shim->alloc(elan, 64, 8);
             shim->queue_send(queue, 0, card, sizeof card);
             memcpy(message, card, 8);
@@ -89,9 +87,9 @@ static void reorder(void) {
     }
     // Longer than messages take.
     pause_ms(20);
-    last = 1;
+    uint32_t last = 1;
     memset(number, 0, sizeof number);
-    for (i = 0; i < 2 * MANY && me == 0; i++) {
+    for (uint32_t i = 0; i < 2 * MANY && me == 0; i++) {
         uint32_t card[16];
         while (!shim->queue_has(queue)) pause_ms(0);
         shim->queue_receive(queue, card);
@@ -101,11 +99,10 @@ static void reorder(void) {
     }
     last = 1;
     memset(number, 0, sizeof number);
-    for (i = 0; i < 2 * MANY && me == 0; i++) {
+    for (uint32_t i = 0; i < 2 * MANY && me == 0; i++) {
         gasnet_elan_event_t *event = shim->port_offer(port, 1, own, 64);
-        uint32_t *card;
         while (!shim->port_arrived(port, event)) pause_ms(0);
-        card = shim->port_receive(port, event, &vp, &bytes);
+        uint32_t *card = shim->port_receive(port, event, &vp, &bytes);
         turns[1] += vp != last;
         last = vp;
         wrong += card[1] != number[last]++;
@@ -234,9 +231,9 @@ static void leaks(void) {
 static void spoilt(void) {
     gasnet_elan_queue_t *queue = make_queue(2);
     uint8_t sent[64] = {7}, received[64];
-    int i, first[2];
-    for (i = 0; i < 2; i++) shim->queue_send(queue, 0, sent, 1);
-    for (i = 0; i < 2; i++) {
+    int first[2];
+    for (int i = 0; i < 2; i++) shim->queue_send(queue, 0, sent, 1);
+    for (int i = 0; i < 2; i++) {
         while (!shim->queue_has(queue)) pause_ms(0);
         shim->queue_receive(queue, received);
         first[i] = received[0];

@@ -38,10 +38,9 @@ void attach(uint32_t rank, uint32_t processes) {
 // Forks processes, which stop when the function returns, and waits for them.
 static void fork_all(uint32_t processes, void (*part)(void), int out, int *status) {
     pid_t children[64];
-    uint32_t i;
     job++;
     fflush(stdout);
-    for (i = 0; i < processes; i++) {
+    for (uint32_t i = 0; i < processes; i++) {
         children[i] = fork();
         must(children[i] != -1, "fork");
         if (children[i] != 0) continue;
@@ -54,14 +53,13 @@ static void fork_all(uint32_t processes, void (*part)(void), int out, int *statu
         fflush(stdout);
         exit(0);
     }
-    for (i = 0; i < processes; i++) must(waitpid(children[i], &status[i], 0) == children[i], "waitpid");
+    for (uint32_t i = 0; i < processes; i++) must(waitpid(children[i], &status[i], 0) == children[i], "waitpid");
 }
 
 void run(uint32_t processes, void (*part)(void)) {
     int status[64];
-    uint32_t i;
     fork_all(processes, part, -1, status);
-    for (i = 0; i < processes; i++) must(status[i] == 0, "a process ended badly");
+    for (uint32_t i = 0; i < processes; i++) must(status[i] == 0, "a process ended badly");
 }
 
 // The function that the threads of `run_threads` run, and their number.
@@ -78,10 +76,9 @@ static void *thread(void *rank) {
 
 static void all_threads(void) {
     pthread_t all[64];
-    uint32_t i;
-    for (i = 0; i < 2 * threads; i++)
+    for (uint32_t i = 0; i < 2 * threads; i++)
         must(pthread_create(&all[i], NULL, thread, (void *)(uintptr_t)i) == 0, "a thread");
-    for (i = 0; i < 2 * threads; i++) pthread_join(all[i], NULL);
+    for (uint32_t i = 0; i < 2 * threads; i++) pthread_join(all[i], NULL);
 }
 
 void run_threads(uint32_t count, void (*part)(void)) {
@@ -108,21 +105,19 @@ static void print_status(const char *test, int status) {
 void run_fatal(const char *test, uint32_t processes, void (*part)(void)) {
     FILE *file = tmpfile();
     int status[64];
-    uint32_t i;
     must(file != NULL, "tmpfile");
     fork_all(processes, part, fileno(file), status);
     print(test, file);
-    for (i = 0; i < processes; i++) print_status(test, status[i]);
+    for (uint32_t i = 0; i < processes; i++) print_status(test, status[i]);
 }
 
 void run_alone(const char *test, void (*part)(void)) {
     FILE *file = tmpfile();
     int status;
-    pid_t child;
     job++;
     fflush(stdout);
     must(file != NULL, "tmpfile");
-    child = fork();
+    pid_t child = fork();
     must(child != -1, "fork");
     if (child == 0) {
         dup2(fileno(file), 2);

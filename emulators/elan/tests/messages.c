@@ -18,13 +18,13 @@ static void receive(gasnet_elan_queue_t *queue, void *message) {
 // All send to process 0, whose queue is short: none is lost, and those of a process keep order.
 static void many_to_one(void) {
     gasnet_elan_queue_t *queue = make_queue(4);
-    uint32_t next[64] = {0}, i, turns = 0, last = 0;
+    uint32_t next[64] = {0}, turns = 0, last = 0;
     uint8_t slot[64];
-    for (i = 0; i < MANY && me != 0; i++) {
+    for (uint32_t i = 0; i < MANY && me != 0; i++) {
         struct card card = {me, i};
         shim->queue_send(queue, 0, &card, sizeof card);
     }
-    for (i = 0; i < MANY * (size - 1) && me == 0; i++) {
+    for (uint32_t i = 0; i < MANY * (size - 1) && me == 0; i++) {
         struct card *card = (struct card *)slot;
         memset(slot, 1, sizeof slot);
         receive(queue, slot);
@@ -42,12 +42,11 @@ static void many_to_one(void) {
 static void two_queues(void) {
     gasnet_elan_queue_t *first = make_queue(8), *second = shim->queue(elan, 1, info.queue_bytes);
     uint8_t message[2048];
-    uint32_t i;
     must(second != NULL, "queue");
     memset(message, (int)me, sizeof message);
     shim->queue_send(first, me, message, 64);
     shim->queue_send(second, (me + 1) % size, message, info.queue_bytes);
-    for (i = 0; i < 2; i++) receive(i == 0 ? second : first, message);
+    for (uint32_t i = 0; i < 2; i++) receive(i == 0 ? second : first, message);
     must(message[63] == me, "the own message");
     say("queues", "most bytes of a message: %u", info.queue_bytes);
 }
@@ -72,31 +71,30 @@ static void send(gasnet_elan_port_t *port, uint32_t vp, uint32_t tag, const void
 void port_parts(void) {
     gasnet_elan_port_t *port = shim->port(elan);
     struct card *cards = shim->alloc(elan, 64, LONG);
-    uint32_t i, tag, vp, next[64][TAGS];
+    uint32_t vp, next[64][TAGS];
     memset(next, 0, sizeof next);
     if (me != 0) {
-        for (i = 0; i < MANY / 10; i++)
-            for (tag = 0; tag < TAGS; tag++) {
+        for (uint32_t i = 0; i < MANY / 10; i++)
+            for (uint32_t tag = 0; tag < TAGS; tag++) {
                 *cards = (struct card){me, i};
                 send(port, 0, tag, cards, tag == 0 ? LONG : sizeof *cards);
             }
     } else {
         gasnet_elan_event_t *events[TAGS][BUFFERS];
         uint8_t *buffers[TAGS][BUFFERS];
-        uint32_t left[TAGS], oldest[TAGS] = {0}, all = TAGS * (size - 1) * (MANY / 10), k;
-        for (tag = 0; tag < TAGS; tag++)
-            for (i = 0; i < BUFFERS; i++) {
+        uint32_t left[TAGS], oldest[TAGS] = {0}, all = TAGS * (size - 1) * (MANY / 10);
+        for (uint32_t tag = 0; tag < TAGS; tag++)
+            for (uint32_t i = 0; i < BUFFERS; i++) {
                 buffers[tag][i] = shim->alloc(elan, 64, LONG);
                 must(buffers[tag][i] != NULL, "alloc");
                 events[tag][i] = shim->port_offer(port, tag, buffers[tag][i], LONG);
                 left[tag] = BUFFERS;
             }
-        for (tag = 0; all > 0; tag = (tag + 1) % TAGS) {
-            struct card *card;
+        for (uint32_t tag = 0; all > 0; tag = (tag + 1) % TAGS) {
             size_t bytes;
-            k = oldest[tag];
+            uint32_t k = oldest[tag];
             if (!shim->port_arrived(port, events[tag][k])) continue;
-            card = shim->port_receive(port, events[tag][k], &vp, &bytes);
+            struct card *card = shim->port_receive(port, events[tag][k], &vp, &bytes);
             must(card->vp == vp && card->number == next[vp][tag]++, "the order of a sender");
             must(bytes == (tag == 0 ? LONG : sizeof *card), "the length");
             if ((uint8_t *)card != buffers[tag][k]) shim->port_free(port, card);
@@ -113,7 +111,7 @@ void port_parts(void) {
 // Messages that come before a buffer is offered.
 static void unexpected(void) {
     gasnet_elan_port_t *port = shim->port(elan);
-    uint8_t *buffer = shim->alloc(elan, 64, LONG), *got;
+    uint8_t *buffer = shim->alloc(elan, 64, LONG);
     gasnet_elan_event_t *event;
     uint32_t vp;
     size_t bytes;
@@ -130,7 +128,7 @@ static void unexpected(void) {
         event = shim->port_offer(port, 5, buffer, LONG);
         while (!shim->port_arrived(port, event)) pause_ms(0);
         must(shim->port_arrived(port, event), "the event stays");
-        got = shim->port_receive(port, event, &vp, &bytes);
+        uint8_t *got = shim->port_receive(port, event, &vp, &bytes);
         say("ports", "short, unexpected: %zu bytes from %u, in the offered buffer: %s", bytes, vp, yes(got == buffer));
         must(got[99] == 7, "the message");
         shim->port_free(port, got);

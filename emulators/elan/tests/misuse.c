@@ -23,11 +23,10 @@ static void sent_again(void) {
     shim->port_sent(port, event);
 }
 static void received_again(void) {
-    gasnet_elan_event_t *event;
     uint32_t vp;
     size_t bytes;
     shim->port_send(port, 0, 1, own, 64);
-    event = shim->port_offer(port, 1, own, 64);
+    gasnet_elan_event_t *event = shim->port_offer(port, 1, own, 64);
     while (!shim->port_arrived(port, event)) pause_ms(0);
     shim->port_receive(port, event, &vp, &bytes);
     shim->port_arrived(port, event);

@@ -22,13 +22,12 @@ static void by_rms(void) {
     gasnet_elan_place_t nowhere = {1, 5, 7};
     gasnet_elan_info_t found;
     char why[100] = "";
-    gasnet_elan_t *second;
     int i;
     setenv("RMS_RESOURCEID", "node.77", 1);
     say("start", "RMS without rank: %s", shim->start(&nowhere, &found, why, sizeof why) == NULL ? why : "good");
     setenv("RMS_RANK", "0", 1);
     setenv("RMS_NPROCS", "1", 1);
-    second = shim->start(&nowhere, &found, why, sizeof why);
+    gasnet_elan_t *second = shim->start(&nowhere, &found, why, sizeof why);
     must(second != NULL, "start");
     say("start", "RMS: %u of %u", found.vp, found.size);
     say("start", "two attachments: %s", yes(second != elan));
@@ -53,8 +52,7 @@ void test_start(void) {
 static void memory_parts(void) {
     uint64_t first, second, none = 0;
     uint8_t *a = shim->symmetric(elan, 64, 1000, &first), *b = shim->symmetric(elan, 4096, 5000, &second);
-    uint8_t *own, *mapped, stack[16], *all[2000];
-    uint64_t address;
+    uint8_t stack[16], *all[2000];
     int count = 0;
     must(a != NULL && b != NULL && (uintptr_t)a % 64 == 0 && (uintptr_t)b % 4096 == 0, "symmetric memory");
     must(first != second, "two addresses");
@@ -63,13 +61,13 @@ static void memory_parts(void) {
     a = shim->symmetric(elan, 64, 1000, &none);
     say("memory", "symmetric memory is used again: %s", yes(none == first));
     say("memory", "more than there is: %s", shim->symmetric(elan, 64, 1 << 30, &none) == NULL ? "none" : "some");
-    own = shim->alloc(elan, 4096, 100);
+    uint8_t *own = shim->alloc(elan, 4096, 100);
     must(own != NULL && (uintptr_t)own % 4096 == 0, "alloc");
-    mapped = pages(16 << 12);
+    uint8_t *mapped = pages(16 << 12);
     say("memory", "addressable: alloc %d, symmetric %d, mapped %d, stack %d", shim->is_addressable(elan, own, 100),
         shim->is_addressable(elan, a, 1000), shim->is_addressable(elan, mapped, 4096),
         shim->is_addressable(elan, stack, 16));
-    address = shim->map(elan, mapped, 8 << 12);
+    uint64_t address = shim->map(elan, mapped, 8 << 12);
     must(address != 0, "map");
     say("memory", "addressable: mapped %d, more than that %d", shim->is_addressable(elan, mapped + 1, (8 << 12) - 1),
         shim->is_addressable(elan, mapped + 1, 8 << 12));
@@ -115,8 +113,8 @@ static gasnet_elan_channel_t *common_channel;
 static uint64_t common_address;
 
 static void *one_of_four(void *number) {
-    uint64_t i, value, at = (uintptr_t)number, *got = shim->alloc(common, 64, 8);
-    for (i = 1; i <= 500; i++) {
+    uint64_t value, at = (uintptr_t)number, *got = shim->alloc(common, 64, 8);
+    for (uint64_t i = 1; i <= 500; i++) {
         value = i << 8 | at;
         shim->wait(common, shim->put(common_channel, &value, common_address + 8 * at, 8, 0));
         shim->wait(common, shim->get(common, common_address + 8 * at, got, 8, 0));
@@ -130,18 +128,18 @@ static void *one_of_four(void *number) {
 static void share(void) {
     uint64_t slot[8], next[4] = {1, 1, 1, 1};
     pthread_t threads[4];
-    uintptr_t i;
     common_queue = make_queue(3);
     common_channel = shim->channel(elan);
     symmetric(64, &common_address);
     common = elan;
-    for (i = 0; i < 4 && me == 0; i++) must(pthread_create(&threads[i], NULL, one_of_four, (void *)i) == 0, "a thread");
-    for (i = 0; i < 4 * 500 && me == 0; i++) {
+    for (uintptr_t i = 0; i < 4 && me == 0; i++)
+        must(pthread_create(&threads[i], NULL, one_of_four, (void *)i) == 0, "a thread");
+    for (uintptr_t i = 0; i < 4 * 500 && me == 0; i++) {
         while (!shim->queue_has(common_queue)) pause_ms(0);
         shim->queue_receive(common_queue, slot);
         must(slot[0] >> 8 == next[slot[0] & 3]++, "the order of a thread");
     }
-    for (i = 0; i < 4 && me == 0; i++) pthread_join(threads[i], NULL);
+    for (uintptr_t i = 0; i < 4 && me == 0; i++) pthread_join(threads[i], NULL);
     shim->barrier(elan);
     say("threads", "of one attachment: good");
 }
@@ -161,18 +159,16 @@ static void silence(void) {
     gasnet_elan_queue_t *queue = make_queue(2);
     gasnet_elan_port_t *port = shim->port(elan);
     gasnet_elan_channel_t *channel = shim->channel(elan);
-    gasnet_elan_event_t *put, *got, *sent;
     uint8_t *memory = symmetric(4096, &address), *own = shim->alloc(elan, 64, 4096);
-    uint32_t vp, i;
     (void)memory;
     if (me == 1) return;
     if (me == 2) raise(SIGKILL);
     pause_ms(50);
-    for (vp = 1; vp <= 2; vp++) {
-        put = shim->put(channel, own, address, 8, vp);
-        got = shim->get(elan, address, own, 2000, vp);
-        sent = shim->port_send(port, vp, 1, own, 100);
-        for (i = 0; i < 5; i++) shim->queue_send(queue, vp, own, 10);
+    for (uint32_t vp = 1; vp <= 2; vp++) {
+        gasnet_elan_event_t *put = shim->put(channel, own, address, 8, vp);
+        gasnet_elan_event_t *got = shim->get(elan, address, own, 2000, vp);
+        gasnet_elan_event_t *sent = shim->port_send(port, vp, 1, own, 100);
+        for (uint32_t i = 0; i < 5; i++) shim->queue_send(queue, vp, own, 10);
         pause_ms(5);
         say("ends", "with a process that %s: put %d, get %d, message %d", vp == 1 ? "has stopped" : "was killed",
             shim->poll(elan, put), shim->poll(elan, got), shim->port_sent(port, sent));

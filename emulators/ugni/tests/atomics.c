@@ -21,7 +21,6 @@ static void amo(struct end *a, struct end *b, const char *what, uint32_t command
     bool is_short = command & 0x200, fetches = (command & 0x100) == 0;
     gni_post_descriptor_t d = descriptor(GNI_POST_AMO, a, b, is_short ? 4 : 8);
     uint64_t *target = (uint64_t *)(b->buffer + 512), *result = (uint64_t *)a->buffer;
-    gni_return_t code;
     d.amo_cmd = command;
     d.first_operand = one;
     d.second_operand = two;
@@ -30,7 +29,7 @@ static void amo(struct end *a, struct end *b, const char *what, uint32_t command
     target[1] = 0xfeed;
     result[0] = 0xeeeeeeeeeeeeeeee;
     if (!fetches) memset(&d.local_mem_hndl, 0x5a, sizeof d.local_mem_hndl);
-    code = transfer(a, &d);
+    gni_return_t code = transfer(a, &d);
     say("atomics", "%s: %s, returned %lx, now %lx%s", what, name(code), (unsigned long)result[0],
         (unsigned long)target[0], target[1] == 0xfeed ? "" : ", neighbour changed");
 }

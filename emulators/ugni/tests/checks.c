@@ -42,8 +42,7 @@ static void refused(struct end *a, struct end *b) {
 
 static void alignment(struct end *a, struct end *b) {
     static const gni_post_type_t types[] = {GNI_POST_FMA_GET, GNI_POST_RDMA_GET};
-    int i;
-    for (i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++) {
         const char *what = i == 0 ? "FMA" : "RDMA";
         gni_post_descriptor_t d = descriptor(types[i], a, b, 0);
         say("checks", "empty %s get: %s", what, name(post(a, &d)));
@@ -64,8 +63,8 @@ static void failing(struct end *a, gni_post_descriptor_t *d, const char *what) {
     gni_post_descriptor_t *done = NULL;
     char text[64] = "";
     uint32_t recoverable = 7;
-    gni_return_t posted = post(a, d), read = wait_for(a->source, &entry), completed;
-    completed = GNI_GetCompleted(a->source, entry, &done);
+    gni_return_t posted = post(a, d), read = wait_for(a->source, &entry);
+    gni_return_t completed = GNI_GetCompleted(a->source, entry, &done);
     must(GNI_CqErrorStr(entry, text, sizeof text) == 0, "GNI_CqErrorStr");
     must(GNI_CqErrorRecoverable(entry, &recoverable) == 0, "GNI_CqErrorRecoverable");
     say("checks", "%s: %s, %s, %s, %s, recoverable %u, status %u%s", what, name(posted), name(read), name(completed),

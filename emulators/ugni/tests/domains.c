@@ -28,10 +28,9 @@ static void attaching(void) {
 static void endpoints(void) {
     struct end a;
     gni_ep_handle_t ep;
-    gni_post_descriptor_t d;
     gni_cq_entry_t entry;
     make_end(&a, 1, NULL);
-    d = descriptor(GNI_POST_FMA_PUT, &a, &a, 8);
+    gni_post_descriptor_t d = descriptor(GNI_POST_FMA_PUT, &a, &a, 8);
     must(GNI_EpCreate(a.nic, a.source, &ep) == 0, "GNI_EpCreate");
     say("domains", "post before the bind: %s", name(GNI_PostFma(ep, &d)));
     say("domains", "unbind before the bind: %s", name(GNI_EpUnbind(ep)));

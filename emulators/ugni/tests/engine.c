@@ -19,14 +19,13 @@ struct tree {
 };
 
 static void make_tree(struct tree *tree, uint32_t modes) {
-    int i;
     memset(tree, 0, sizeof *tree);
-    for (i = 0; i < LEAVES; i++) make_end(&tree->leaves[i].end, 10 + i, NULL);
-    for (i = 0; i < 2; i++) {
+    for (int i = 0; i < LEAVES; i++) make_end(&tree->leaves[i].end, 10 + i, NULL);
+    for (int i = 0; i < 2; i++) {
         must(GNI_CeCreate(tree->leaves[2 * i].end.nic, &tree->engines[i]) == 0, "GNI_CeCreate");
         must(GNI_CeGetId(tree->engines[i], &tree->ids[i]) == 0, "GNI_CeGetId");
     }
-    for (i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++) {
         struct end *leader = &tree->leaves[2 * i].end, *other = &tree->leaves[2 * i + 1].end;
         gni_ep_handle_t list[3];
         // The link between the engines: of the parent to its child 2, of the child to its parent.
@@ -50,13 +49,12 @@ static void make_tree(struct tree *tree, uint32_t modes) {
 }
 
 static void destroy_tree(struct tree *tree) {
-    int i;
-    for (i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++) {
         must(GNI_EpDestroy(tree->links[i]) == 0, "GNI_EpDestroy");
         must(GNI_EpDestroy(tree->children[2 * i + 1]) == 0, "GNI_EpDestroy");
         must(GNI_CeDestroy(tree->engines[i]) == 0, "GNI_CeDestroy");
     }
-    for (i = 0; i < LEAVES; i++) destroy_end(&tree->leaves[i].end);
+    for (int i = 0; i < LEAVES; i++) destroy_end(&tree->leaves[i].end);
 }
 
 static gni_return_t join(struct leaf *leaf, uint32_t command, uint32_t mode, uint64_t one, uint64_t two) {
@@ -74,20 +72,18 @@ static gni_return_t join(struct leaf *leaf, uint32_t command, uint32_t mode, uin
 
 static gni_return_t result_of(struct leaf *leaf) {
     gni_return_t code;
-    int i;
-    for (i = 0; i < 1000 && (code = GNI_CeCheckResult(leaf->result, 0)) == GNI_RC_NOT_DONE; i++) pause_ms(1);
+    for (int i = 0; i < 1000 && (code = GNI_CeCheckResult(leaf->result, 0)) == GNI_RC_NOT_DONE; i++) pause_ms(1);
     return code;
 }
 
 static void reduce(struct tree *tree, const char *what, uint32_t command, uint32_t mode,
                    const uint64_t (*operands)[2]) {
-    int i;
-    for (i = 0; i < LEAVES; i++) {
+    for (int i = 0; i < LEAVES; i++) {
         if (i == LEAVES - 1)
             say("engine", "%s, one missing: %s", what, name(GNI_CeCheckResult(tree->leaves[0].result, 0)));
         must(join(&tree->leaves[i], command, mode, operands[i][0], operands[i][1]) == 0, "join");
     }
-    for (i = 0; i < LEAVES; i++) {
+    for (int i = 0; i < LEAVES; i++) {
         gni_return_t code = result_of(&tree->leaves[i]);
         gni_ce_result_t *result = tree->leaves[i].result;
         say("engine", "%s, leaf %d: %s, %lx %lx", what, i, name(code), (unsigned long)result->result1,
@@ -97,15 +93,13 @@ static void reduce(struct tree *tree, const char *what, uint32_t command, uint32
 
 static void errors(struct tree *tree) {
     gni_cq_entry_t entry = 0;
-    gni_return_t code;
-    int i;
     must(join(&tree->leaves[0], GNI_FMA_CE_AND, 0, 1, 0) == 0, "join");
     say("engine", "join twice: %s", name(join(&tree->leaves[0], GNI_FMA_CE_AND, 0, 1, 0)));
     must(join(&tree->leaves[1], GNI_FMA_CE_IADD, 0, 1, 0) == 0, "join");
-    for (i = 2; i < LEAVES; i++) must(join(&tree->leaves[i], GNI_FMA_CE_AND, 0, 1, 0) == 0, "join");
+    for (int i = 2; i < LEAVES; i++) must(join(&tree->leaves[i], GNI_FMA_CE_AND, 0, 1, 0) == 0, "join");
     say("engine", "different commands: %s, status %lx", name(result_of(&tree->leaves[3])),
         (unsigned long)gni_ce_res_get_status(tree->leaves[3].result));
-    code = wait_for(tree->leaves[0].end.source, &entry);
+    gni_return_t code = wait_for(tree->leaves[0].end.source, &entry);
     say("engine", "event of the error: %s, status %lx", name(code), (unsigned long)gni_cq_get_status(entry));
     wait_for(tree->leaves[2].end.source, &entry);
     tree->leaves[0].d.ce_cmd = (gni_ce_cmd_type_t)0x77;

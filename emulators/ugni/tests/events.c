@@ -27,24 +27,23 @@ static void requests(bool dual) {
 
 static void silent(void) {
     struct options options = {.source = 2};
-    gni_post_descriptor_t d;
     struct end a, b;
-    int i, good = 0;
+    int good = 0;
     make_pair(&a, &b, &options);
-    d = descriptor(GNI_POST_FMA_PUT, &a, &b, 8);
+    gni_post_descriptor_t d = descriptor(GNI_POST_FMA_PUT, &a, &b, 8);
     d.cq_mode = GNI_CQMODE_SILENT;
-    for (i = 0; i < 10; i++) good += post(&a, &d) == 0;
+    for (int i = 0; i < 10; i++) good += post(&a, &d) == 0;
     say("events", "silent posts: %d, events: %s", good, nothing(a.source) ? "none" : "some");
     destroy_pair(&a, &b);
 }
 
 static void dual_events(void) {
     struct options options = {.modes = GNI_CDM_MODE_DUAL_EVENTS};
-    gni_post_descriptor_t d, *done;
+    gni_post_descriptor_t *done;
     gni_cq_entry_t first, second;
     struct end a, b;
     make_pair(&a, &b, &options);
-    d = descriptor(GNI_POST_RDMA_PUT, &a, &b, 64);
+    gni_post_descriptor_t d = descriptor(GNI_POST_RDMA_PUT, &a, &b, 64);
     d.cq_mode = GNI_CQMODE_LOCAL_EVENT | GNI_CQMODE_GLOBAL_EVENT;
     must(post(&a, &d) == 0, "post");
     must(d.status == GNI_RC_NOT_DONE, "status");
@@ -65,21 +64,19 @@ static void dual_events(void) {
 // Entries that the emulator made, in a queue that is too small for them.
 static void overrun(void) {
     struct options options = {.destination = 4};
-    gni_post_descriptor_t d;
     gni_cq_entry_t entry;
     struct end a, b;
-    int i;
     make_pair(&a, &b, &options);
-    d = descriptor(GNI_POST_FMA_PUT, &a, &b, 8);
+    gni_post_descriptor_t d = descriptor(GNI_POST_FMA_PUT, &a, &b, 8);
     d.cq_mode |= GNI_CQMODE_REMOTE_EVENT;
-    for (i = 0; i < 50; i++) {
+    for (int i = 0; i < 50; i++) {
         must(GNI_EpSetEventData(a.ep, 5, i) == 0, "GNI_EpSetEventData");
         must(transfer(&a, &d) == 0, "a put whose target's queue is full");
     }
     while (GNI_CqTestEvent(b.destination) == GNI_RC_NOT_DONE) pause_ms(1);
     pause_ms(2);
     say("events", "test of a queue that has overrun: %s", name(GNI_CqTestEvent(b.destination)));
-    for (i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++) {
         gni_return_t code = GNI_CqGetEvent(b.destination, &entry);
         say("events", "entry %d: %s, overrun %u", i, name(code), (unsigned)gni_cq_overrun(entry));
     }
@@ -90,11 +87,10 @@ static void overrun(void) {
 }
 
 static void event_data(void) {
-    gni_post_descriptor_t d;
     gni_cq_entry_t entry;
     struct end a, b;
     make_pair(&a, &b, NULL);
-    d = descriptor(GNI_POST_FMA_PUT, &a, &b, 8);
+    gni_post_descriptor_t d = descriptor(GNI_POST_FMA_PUT, &a, &b, 8);
     d.cq_mode |= GNI_CQMODE_REMOTE_EVENT;
     must(post(&a, &d) == 0, "put");
     must(GNI_EpSetEventData(a.ep, 0x12345678, 0x87654321) == 0, "GNI_EpSetEventData");
@@ -115,12 +111,11 @@ static void event_data(void) {
 
 static void no_queue(void) {
     struct options options = {.no_destination = true};
-    gni_post_descriptor_t d;
     gni_cq_entry_t entry;
     gni_ep_handle_t ep;
     struct end a, b;
     make_pair(&a, &b, &options);
-    d = descriptor(GNI_POST_FMA_PUT, &a, &b, 8);
+    gni_post_descriptor_t d = descriptor(GNI_POST_FMA_PUT, &a, &b, 8);
     d.cq_mode |= GNI_CQMODE_REMOTE_EVENT;
     say("events", "REMOTE event of memory without queue: %s", name(transfer(&a, &d)));
     must(GNI_EpCreate(a.nic, NULL, &ep) == 0, "GNI_EpCreate");
@@ -138,7 +133,6 @@ static void count_entry(gni_cq_entry_t *entry, void *context) {
 
 static void waiting(void) {
     gni_cq_handle_t cqs[2], physical;
-    gni_post_descriptor_t d;
     gni_cq_entry_t entry;
     uint32_t which = 7;
     int calls = 0;
@@ -154,7 +148,7 @@ static void waiting(void) {
     must(GNI_EpBind(a.ep, a.address, 1) == 0, "GNI_EpBind");
     say("events", "monitor of a queue that does not block: %s", name(GNI_CqVectorMonitor(&a.source, 1, 1, &which)));
     say("events", "monitor in vain: %s", name(GNI_CqVectorMonitor(cqs, 1, 2, &which)));
-    d = descriptor(GNI_POST_FMA_PUT, &a, &a, 8);
+    gni_post_descriptor_t d = descriptor(GNI_POST_FMA_PUT, &a, &a, 8);
     must(GNI_PostFma(a.ep, &d) == 0, "put");
     cqs[1] = cqs[0];
     say("events", "monitor: %s", name(GNI_CqVectorMonitor(cqs, 2, 1000, &which)));

@@ -9,12 +9,11 @@
 #include <unistd.h>
 
 void fault_busy(void) {
-    gni_post_descriptor_t d;
     struct end a, b;
-    int i, busy = 0, good = 0;
+    int busy = 0, good = 0;
     make_pair(&a, &b, NULL);
-    d = descriptor(GNI_POST_FMA_PUT, &a, &b, 8);
-    for (i = 0; i < 200; i++) {
+    gni_post_descriptor_t d = descriptor(GNI_POST_FMA_PUT, &a, &b, 8);
+    for (int i = 0; i < 200; i++) {
         gni_return_t code = transfer(&a, &d);
         busy += code == GNI_RC_ERROR_RESOURCE;
         good += code == GNI_RC_SUCCESS;
@@ -27,9 +26,8 @@ void fault_busy(void) {
 void fault_errors(void) {
     gni_post_descriptor_t d;
     struct end a, b;
-    int i;
     make_pair(&a, &b, NULL);
-    for (i = 1; i <= 3; i++) {
+    for (int i = 1; i <= 3; i++) {
         d = descriptor(GNI_POST_RDMA_PUT, &a, &b, 8);
         say("errors", "RDMA put %d: %s", i, name(transfer(&a, &d)));
         d = descriptor(GNI_POST_FMA_PUT, &a, &b, 8);
@@ -41,9 +39,8 @@ void fault_errors(void) {
 void fault_registrations(void) {
     gni_mem_handle_t handle;
     struct end a;
-    int i;
     make_end(&a, 1, NULL);
-    for (i = 2; i < 6; i++) {
+    for (int i = 2; i < 6; i++) {
         gni_return_t code = GNI_MemRegister(a.nic, (uintptr_t)a.buffer, 4096, NULL, 0, -1, &handle);
         say("registrations", "registration %d: %s", i, name(code));
         if (code == 0) must(GNI_MemDeregister(a.nic, &handle) == 0, "GNI_MemDeregister");
@@ -60,11 +57,11 @@ void fault_reorder(void) {
     gni_cq_entry_t entry;
     struct options options = {.memory = GNI_MEM_STRICT_PI_ORDERING | GNI_MEM_PI_FLUSH};
     struct end a, b;
-    int i, round, swapped = 0, remote_swapped = 0, before_own_flag = 0;
+    int swapped = 0, remote_swapped = 0, before_own_flag = 0;
     make_pair(&a, &b, &options);
-    for (round = 0; round < 20; round++) {
+    for (int round = 0; round < 20; round++) {
         memset(b.buffer, 0, 8 * MANY);
-        for (i = 0; i < MANY; i++) {
+        for (int i = 0; i < MANY; i++) {
             d[i] = descriptor(GNI_POST_FMA_PUT_W_SYNCFLAG, &a, &b, 8);
             d[i].cq_mode |= GNI_CQMODE_REMOTE_EVENT;
             d[i].remote_addr = (uintptr_t)b.buffer + 4096 + 8 * i;
@@ -73,14 +70,13 @@ void fault_reorder(void) {
             must(GNI_EpSetEventData(a.ep, 0, i) == 0, "GNI_EpSetEventData");
             must(post(&a, &d[i]) == 0, "post");
         }
-        for (i = 0; i < MANY; i++) {
-            int id;
+        for (int i = 0; i < MANY; i++) {
             must(wait_for(b.destination, &entry) == 0, "REMOTE event");
-            id = (int)gni_cq_get_rem_inst_id(entry);
+            int id = (int)gni_cq_get_rem_inst_id(entry);
             remote_swapped += id != i;
             before_own_flag += ((volatile uint64_t *)b.buffer)[id] != 1;
         }
-        for (i = 0; i < MANY; i++) {
+        for (int i = 0; i < MANY; i++) {
             must(wait_for(a.source, &entry) == 0, "event");
             must(GNI_GetCompleted(a.source, entry, &done) == 0, "GNI_GetCompleted");
             swapped += done != &d[i];
@@ -96,8 +92,8 @@ void fault_reorder(void) {
 static void overwrite(const char *what, struct end *a, struct end *b, gni_post_type_t type, bool local) {
     gni_post_descriptor_t d;
     gni_cq_entry_t entry;
-    int i, wrong = 0;
-    for (i = 0; i < 100; i++) {
+    int wrong = 0;
+    for (int i = 0; i < 100; i++) {
         d = descriptor(type, a, b, 64);
         if (local) d.cq_mode |= GNI_CQMODE_LOCAL_EVENT;
         memset(a->buffer, 1, 64);
@@ -129,9 +125,9 @@ static void early(const char *what, uint32_t memory) {
     gni_post_descriptor_t d;
     gni_cq_entry_t entry;
     struct end a, b;
-    int i, before = 0;
+    int before = 0;
     make_pair(&a, &b, &options);
-    for (i = 0; i < 100; i++) {
+    for (int i = 0; i < 100; i++) {
         d = descriptor(GNI_POST_FMA_PUT, &a, &b, 64);
         d.cq_mode |= GNI_CQMODE_REMOTE_EVENT;
         memset(a.buffer, 1, 64);
@@ -159,16 +155,15 @@ void fault_limits(void) {
     gni_mem_handle_t handle;
     uint32_t address;
     struct end a;
-    int i;
     make_end(&a, 1, NULL);
-    for (i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++) {
         must(GNI_CdmCreate(20 + i, 100, 1, GNI_CDM_MODE_FMA_DEDICATED, &cdm) == 0, "GNI_CdmCreate");
         say("limits", "dedicated FMA descriptor %d: %s", i + 1, name(GNI_CdmAttach(cdm, 0, &address, &nic)));
     }
-    for (i = 2; i < 5; i++)
+    for (int i = 2; i < 5; i++)
         say("limits", "region %d: %s", i, name(GNI_MemRegister(a.nic, (uintptr_t)a.buffer, 8, NULL, 0, -1, &handle)));
-    for (i = 3; i < 6; i++) say("limits", "queue %d: %s", i, name(GNI_CqCreate(a.nic, 8, 0, 0, NULL, NULL, &cq)));
-    for (i = 1; i < 3; i++) say("limits", "engine %d: %s", i, name(GNI_CeCreate(a.nic, &engine)));
+    for (int i = 3; i < 6; i++) say("limits", "queue %d: %s", i, name(GNI_CqCreate(a.nic, 8, 0, 0, NULL, NULL, &cq)));
+    for (int i = 1; i < 3; i++) say("limits", "engine %d: %s", i, name(GNI_CeCreate(a.nic, &engine)));
     must(GNI_CdmDestroy(a.cdm) == 0, "GNI_CdmDestroy");
 }
 
@@ -195,14 +190,13 @@ void fault_threads(void) {
     pid_t child = fork();
     must(child != -1, "fork");
     if (child == 0) {
-        gni_post_descriptor_t d;
         gni_cq_entry_t entry;
         pthread_t thread;
         struct end a;
         make_end(&a, 1, NULL);
         must(GNI_CqCreate(a.nic, 8, 0, 0, pause_in_handler, NULL, &slow) == 0, "GNI_CqCreate");
         must(GNI_EpCreate(a.nic, slow, &a.ep) == 0 && GNI_EpBind(a.ep, a.address, 1) == 0, "an endpoint");
-        d = descriptor(GNI_POST_FMA_PUT, &a, &a, 8);
+        gni_post_descriptor_t d = descriptor(GNI_POST_FMA_PUT, &a, &a, 8);
         must(GNI_PostFma(a.ep, &d) == 0, "put");
         pthread_create(&thread, NULL, second_thread, NULL);
         wait_for(slow, &entry);
@@ -231,7 +225,6 @@ static int death_of(uint32_t modes) {
     pid_t child = fork();
     must(child != -1, "fork");
     if (child == 0) {
-        gni_post_descriptor_t d;
         gni_cdm_handle_t cdm;
         struct end a;
         make_end(&a, 1, NULL);
@@ -240,7 +233,7 @@ static int death_of(uint32_t modes) {
         must(GNI_CdmAttach(cdm, 0, &a.address, &a.nic) == 0, "GNI_CdmAttach");
         must(GNI_CqCreate(a.nic, 8, 0, 0, NULL, NULL, &a.source) == 0, "GNI_CqCreate");
         must(GNI_EpCreate(a.nic, a.source, &a.ep) == 0 && GNI_EpBind(a.ep, a.address, 1) == 0, "an endpoint");
-        d = descriptor(GNI_POST_FMA_PUT, &a, &a, 8);
+        gni_post_descriptor_t d = descriptor(GNI_POST_FMA_PUT, &a, &a, 8);
         must(transfer(&a, &d) == GNI_RC_TRANSACTION_ERROR, "a put through a stale handle");
         _exit(0);
     }

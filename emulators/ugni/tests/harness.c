@@ -90,8 +90,7 @@ gni_return_t post(struct end *a, gni_post_descriptor_t *d) {
 
 gni_return_t wait_for(gni_cq_handle_t cq, gni_cq_entry_t *entry) {
     gni_return_t code = GNI_RC_NOT_DONE;
-    int i;
-    for (i = 0; i < 100000 && (code = GNI_CqGetEvent(cq, entry)) == GNI_RC_NOT_DONE; i++)
+    for (int i = 0; i < 100000 && (code = GNI_CqGetEvent(cq, entry)) == GNI_RC_NOT_DONE; i++)
         if (i > 100) {
             struct timespec pause = {0, 50000};
             nanosleep(&pause, NULL);
@@ -100,8 +99,7 @@ gni_return_t wait_for(gni_cq_handle_t cq, gni_cq_entry_t *entry) {
 }
 
 bool nothing(gni_cq_handle_t cq) {
-    int i;
-    for (i = 0; i < 5; i++) {
+    for (int i = 0; i < 5; i++) {
         if (GNI_CqTestEvent(cq) != GNI_RC_NOT_DONE) return false;
         pause_ms(1);
     }

@@ -26,29 +26,27 @@ static void rebuilt(struct end *a, struct end *b) {
 
 void test_memory(void) {
     static const char constant[4096] = "constant";
-    gni_mem_handle_t handle, copy, untouched;
-    gni_post_descriptor_t d;
-    uint8_t *page;
+    gni_mem_handle_t handle;
     struct end a, b;
     make_pair(&a, &b, NULL);
     memset(&handle, 0x77, sizeof handle);
-    untouched = handle;
+    gni_mem_handle_t untouched = handle;
     say("memory", "no length: %s", name(enroll(&a, a.buffer, 0, 0, &handle)));
-    page = memory(3 * 4096);
+    uint8_t *page = memory(3 * 4096);
     must(munmap(page + 4096, 4096) == 0, "munmap");
     say("memory", "not mapped: %s", name(enroll(&a, page, 3 * 4096, 0, &handle)));
     say("memory", "handle after failures: %s",
         memcmp(&handle, &untouched, sizeof handle) == 0 ? "as it was" : "changed");
     say("memory", "constants for writing: %s", name(enroll(&a, (void *)constant, 8, 0, &handle)));
     say("memory", "constants for reading: %s", name(enroll(&a, (void *)constant, 8, GNI_MEM_READ_ONLY, &handle)));
-    d = descriptor(GNI_POST_RDMA_PUT, &a, &b, 8);
+    gni_post_descriptor_t d = descriptor(GNI_POST_RDMA_PUT, &a, &b, 8);
     d.local_addr = (uintptr_t)constant;
     d.local_mem_hndl = handle;
     must(transfer(&a, &d) == 0, "put from there");
     say("memory", "put from there: \"%s\"", (char *)b.buffer);
     d.type = GNI_POST_RDMA_GET;
     say("memory", "get to there: %s", name(post(&a, &d)));
-    copy = handle;
+    gni_mem_handle_t copy = handle;
     copy.qword2 ^= 1;
     say("memory", "deregister a damaged handle: %s", name(GNI_MemDeregister(a.nic, &copy)));
     copy = handle;

@@ -30,7 +30,6 @@ static gni_return_t next(struct end *end) {
 }
 
 static void smsg(void) {
-    gni_smsg_attr_t mine, other;
     gni_cq_entry_t entry;
     unsigned size = 0;
     uint8_t tag;
@@ -38,8 +37,8 @@ static void smsg(void) {
     struct end a, b;
     int i;
     make_pair(&a, &b, NULL);
-    mine = mailbox(&a);
-    other = mailbox(&b);
+    gni_smsg_attr_t mine = mailbox(&a);
+    gni_smsg_attr_t other = mailbox(&b);
     must(GNI_SmsgBufferSizeNeeded(&mine, &size) == 0, "GNI_SmsgBufferSizeNeeded");
     say("messages", "room for all credits: %s", size >= CREDITS * LONGEST ? "yes" : "no");
     say("messages", "send before the mailbox is there: %s", name(send_to(&a, "x", 1, 1)));
@@ -109,19 +108,17 @@ static void datagrams(void) {
 static void channels(void) {
     gni_comp_chan_handle_t channel;
     gni_cq_handle_t cq, rung = NULL;
-    gni_post_descriptor_t d;
     gni_cq_entry_t entry;
     struct pollfd wait = {.events = POLLIN};
     struct end a;
-    int i;
     make_end(&a, 1, NULL);
     must(GNI_CqCreate(a.nic, 8, 0, GNI_CQ_BLOCKING, NULL, NULL, &cq) == 0, "GNI_CqCreate");
     must(GNI_CompChanCreate(a.nic, &channel) == 0 && GNI_CompChanFd(channel, &wait.fd) == 0, "a channel");
     say("messages", "arm without channel: %s", name(GNI_CqArmCompChan(&cq, 1)));
     say("messages", "attach: %s", name(GNI_CqAttachCompChan(cq, channel)));
     must(GNI_EpCreate(a.nic, cq, &a.ep) == 0 && GNI_EpBind(a.ep, a.address, 1) == 0, "an endpoint");
-    d = descriptor(GNI_POST_FMA_PUT, &a, &a, 8);
-    for (i = 0; i < 2; i++) {
+    gni_post_descriptor_t d = descriptor(GNI_POST_FMA_PUT, &a, &a, 8);
+    for (int i = 0; i < 2; i++) {
         must(GNI_PostFma(a.ep, &d) == 0, "put");
         while (GNI_CqTestEvent(cq) == GNI_RC_NOT_DONE) usleep(100);
         say("messages", "readable without being armed: %s", poll(&wait, 1, 10) == 1 ? "yes" : "no");

@@ -27,17 +27,15 @@ static void swap(int to, int from, const struct end *mine, struct end *other) {
 
 // Adds to a counter of the peer, and answers each of its messages with one.
 static void play(struct end *a, struct end *peer, bool first) {
-    gni_post_descriptor_t d, add;
     gni_cq_entry_t entry;
-    int i;
-    d = descriptor(GNI_POST_FMA_PUT_W_SYNCFLAG, a, peer, 100);
+    gni_post_descriptor_t d = descriptor(GNI_POST_FMA_PUT_W_SYNCFLAG, a, peer, 100);
     d.cq_mode |= GNI_CQMODE_REMOTE_EVENT;
     d.sync_flag_addr = (uintptr_t)peer->buffer + 1024;
-    add = descriptor(GNI_POST_AMO, a, peer, 8);
+    gni_post_descriptor_t add = descriptor(GNI_POST_AMO, a, peer, 8);
     add.amo_cmd = GNI_FMA_ATOMIC_ADD;
     add.first_operand = 1;
     add.remote_addr += 2048;
-    for (i = 1; i <= ROUNDS; i++) {
+    for (int i = 1; i <= ROUNDS; i++) {
         volatile uint64_t *flag = (uint64_t *)(a->buffer + 1024);
         if (!first) {
             while (*flag != (uint64_t)i) usleep(1);
@@ -61,11 +59,9 @@ void test_processes(void) {
     int up[2], down[2], status;
     struct options options = {.memory = GNI_MEM_STRICT_PI_ORDERING | GNI_MEM_PI_FLUSH};
     struct end a, peer;
-    gni_post_descriptor_t d;
-    pid_t child;
     memset(&peer, 0, sizeof peer);
     must(pipe(up) == 0 && pipe(down) == 0, "pipe");
-    child = fork();
+    pid_t child = fork();
     must(child != -1, "fork");
     // The child lives on another node.
     if (child == 0) setenv("EMU_UGNI_NODE", "1", 1);
@@ -79,7 +75,7 @@ void test_processes(void) {
     play(&a, &peer, true);
     say("processes", "nodes: %s", a.address == peer.address ? "one" : "two");
     say("processes", "messages: %d, additions: %lu", ROUNDS, *(unsigned long *)(a.buffer + 2048));
-    d = descriptor(GNI_POST_RDMA_GET, &a, &peer, 8);
+    gni_post_descriptor_t d = descriptor(GNI_POST_RDMA_GET, &a, &peer, 8);
     d.remote_addr += 2048;
     must(transfer(&a, &d) == 0, "get");
     say("processes", "got: %lu", *(unsigned long *)a.buffer);

@@ -7,23 +7,21 @@ static const char *text = "the quick brown fox jumps over the lazy dog....";
 
 static void put(struct end *a, struct end *b, gni_post_type_t type, const char *what, uint64_t bytes) {
     gni_post_descriptor_t d = descriptor(type, a, b, bytes);
-    gni_return_t code;
     memset(b->buffer, 0, BUFFER);
     memset(a->buffer, 0, BUFFER);
     strcpy((char *)a->buffer, text);
     d.local_addr += 1;
     d.remote_addr += 3;
-    code = transfer(a, &d);
+    gni_return_t code = transfer(a, &d);
     say("transfers", "%s: %s, \"%s\"", what, name(code), (char *)b->buffer + 3);
 }
 
 static void get(struct end *a, struct end *b, gni_post_type_t type, const char *what) {
     gni_post_descriptor_t d = descriptor(type, a, b, 16);
-    gni_return_t code;
     memset(a->buffer, 0, BUFFER);
     strcpy((char *)b->buffer, text);
     d.remote_addr += 4;
-    code = transfer(a, &d);
+    gni_return_t code = transfer(a, &d);
     say("transfers", "%s: %s, \"%s\"", what, name(code), (char *)a->buffer);
 }
 
@@ -75,15 +73,13 @@ static void chains(struct end *a, struct end *b) {
         NULL, a->ep, 8, (uintptr_t)b->buffer + 8, b->handle, (uintptr_t)a->buffer + 8, a->handle, GNI_FMA_ATOMIC_FADD,
         5,    0,
     };
-    gni_return_t code;
     gni_cq_entry_t entry;
-    int i;
     memset(b->buffer, 0, BUFFER);
     memset(a->buffer, 0, BUFFER);
     strcpy((char *)a->buffer, text);
     d.cq_mode = GNI_CQMODE_GLOBAL_EVENT | GNI_CQMODE_REMOTE_EVENT;
     d.next_descr = puts;
-    code = GNI_CtPostFma(a->ep, &d);
+    gni_return_t code = GNI_CtPostFma(a->ep, &d);
     if (gemini) {
         say("transfers", "chain: %s", name(code));
         return;
@@ -91,7 +87,7 @@ static void chains(struct end *a, struct end *b) {
     must(code == 0 && complete(a, &d) == 0, "chain of puts");
     say("transfers", "chain of puts: \"%s\", links are left: %s, another event: %s", (char *)b->buffer,
         d.next_descr == puts ? "yes" : "no", nothing(a->source) ? "no" : "yes");
-    for (i = 0; i < 3; i++) must(wait_for(b->destination, &entry) == 0, "REMOTE event");
+    for (int i = 0; i < 3; i++) must(wait_for(b->destination, &entry) == 0, "REMOTE event");
     say("transfers", "a fourth REMOTE event: %s", nothing(b->destination) ? "no" : "yes");
     d.next_descr = NULL;
     d.cq_mode = GNI_CQMODE_GLOBAL_EVENT;
@@ -137,18 +133,15 @@ static void many(struct end *a, struct end *b) {
     unsigned seed = 7, errors = 0;
     int i;
     for (i = 0; i < 2000; i++) {
-        gni_post_type_t type;
-        gni_post_descriptor_t d;
-        uint64_t bytes, from, to;
         seed = seed * 1103515245 + 12345;
-        type = (gni_post_type_t[]){GNI_POST_FMA_PUT, GNI_POST_RDMA_PUT, GNI_POST_FMA_GET,
-                                   GNI_POST_RDMA_GET}[seed >> 16 & 3];
-        bytes = 4 + (seed >> 18 & 0x7ff) * 4;
-        from = (seed >> 8 & 0xff) * 4;
-        to = (seed >> 4 & 0xff) * 4;
+        gni_post_type_t type = (gni_post_type_t[]){GNI_POST_FMA_PUT, GNI_POST_RDMA_PUT, GNI_POST_FMA_GET,
+                                                   GNI_POST_RDMA_GET}[seed >> 16 & 3];
+        uint64_t bytes = 4 + (seed >> 18 & 0x7ff) * 4;
+        uint64_t from = (seed >> 8 & 0xff) * 4;
+        uint64_t to = (seed >> 4 & 0xff) * 4;
         memset(a->buffer, i, BUFFER);
         memset(b->buffer, ~i, BUFFER);
-        d = descriptor(type, a, b, bytes);
+        gni_post_descriptor_t d = descriptor(type, a, b, bytes);
         d.local_addr += from;
         d.remote_addr += to;
         if (transfer(a, &d) != 0 || memcmp(a->buffer + from, b->buffer + to, bytes) != 0) errors++;

@@ -41,13 +41,12 @@ static const struct test faults[] = {
 };
 
 int main(int argc, char **argv) {
-    size_t i;
     // Processes first: a process that has devices open does not fork.
     if (argc < 2 || is_named("processes", argv)) test_processes();
     open_devices();
     run_tests(tests, sizeof tests / sizeof *tests, true, argv);
     run_tests(faults, sizeof faults / sizeof *faults, false, argv);
-    for (i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 2; i++) {
         must(ibv_dealloc_pd(devices[i].pd) == 0, "ibv_dealloc_pd: nothing is left");
         must(ibv_close_device(devices[i].context) == 0, "ibv_close_device");
     }

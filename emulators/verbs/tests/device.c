@@ -82,15 +82,12 @@ static void transfers(const char *how, struct ibv_mr *mr, uint64_t iova, uint8_t
 
 void fault_device(void) {
     int fd = memfd_create("device", MFD_CLOEXEC), access = ACCESS | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-    char *memory;
-    uint8_t *view;
-    struct ibv_mr *mr;
     must(fd >= 0 && ftruncate(fd, BYTES) == 0, "memfd_create");
-    memory = mmap(NULL, BYTES, PROT_NONE, MAP_SHARED, fd, 0);
-    view = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    char *memory = mmap(NULL, BYTES, PROT_NONE, MAP_SHARED, fd, 0);
+    uint8_t *view = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     must(memory != MAP_FAILED && view != MAP_FAILED, "mmap");
     registrations(memory, fd);
-    mr = ibv_reg_dmabuf_mr(devices[1].pd, PAGE + 8, 2 * PAGE, 0x10008, fd, access);
+    struct ibv_mr *mr = ibv_reg_dmabuf_mr(devices[1].pd, PAGE + 8, 2 * PAGE, 0x10008, fd, access);
     if (mr) transfers("a dmabuf", mr, 0x10008, view + PAGE + 8);
     must(close(fd) == 0, "close");
     mr = ibv_reg_mr(devices[1].pd, memory + PAGE + 8, 2 * PAGE, access);

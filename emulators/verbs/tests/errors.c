@@ -15,8 +15,7 @@ static int state(struct end *end) {
 
 // Takes asynchronous events away, which differ between devices.
 static void drain_events(void) {
-    int i;
-    for (i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++) {
         struct pollfd wait = {devices[i].context->async_fd, POLLIN, 0};
         struct ibv_async_event event;
         while (poll(&wait, 1, 0) == 1 && ibv_get_async_event(devices[i].context, &event) == 0)

@@ -26,8 +26,8 @@ static struct ibv_qp *make_qp(struct end *end) {
 // Polls an extended CQ until something completes.
 static void say_polled(const char *what, struct ibv_cq_ex *cq) {
     struct ibv_poll_cq_attr attr = {0};
-    int i, result = ENOENT;
-    for (i = 0; i < 100000 && result != 0; i++) result = ibv_start_poll(cq, &attr);
+    int result = ENOENT;
+    for (int i = 0; i < 100000 && result != 0; i++) result = ibv_start_poll(cq, &attr);
     if (result != 0) {
         say("extended", "%s: no completion", what);
         return;
@@ -40,30 +40,26 @@ static void say_polled(const char *what, struct ibv_cq_ex *cq) {
 
 void test_extended(void) {
     struct ibv_cq_init_attr_ex attr = {.cqe = 16, .wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_QP_NUM};
-    struct ibv_qp_ex *qp;
-    struct ibv_cq_ex *cq;
-    struct ibv_cq *spare_cq;
     struct ibv_qp *spare[2];
     struct end a, b;
-    struct address address;
     int access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
     make_end(&a, &devices[0], &(struct options){0});
     make_end(&b, &devices[1], &(struct options){0});
     must(ibv_qp_to_qp_ex(a.qp) == NULL, "a plain QP has no calls");
-    cq = ibv_create_cq_ex(devices[1].context, &attr);
+    struct ibv_cq_ex *cq = ibv_create_cq_ex(devices[1].context, &attr);
     must(cq != NULL, "ibv_create_cq_ex");
-    spare_cq = b.recv_cq;
+    struct ibv_cq *spare_cq = b.recv_cq;
     b.recv_cq = ibv_cq_ex_to_cq(cq);
     spare[0] = a.qp;
     spare[1] = b.qp;
     a.qp = make_qp(&a);
     b.qp = make_qp(&b);
-    address = address_of(&b);
+    struct address address = address_of(&b);
     must(to_init(&a, access) == 0 && to_rtr(&a, &address) == 0 && to_rts(&a) == 0, "connect");
     address = address_of(&a);
     must(to_init(&b, access) == 0 && to_rtr(&b, &address) == 0 && to_rts(&b) == 0, "connect");
     must(post_receive(&b, 0, 64, 0) == 0, "receive");
-    qp = ibv_qp_to_qp_ex(a.qp);
+    struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(a.qp);
     must(qp != NULL, "ibv_qp_to_qp_ex");
     strcpy((char *)a.buffer, "written");
     ibv_wr_start(qp);

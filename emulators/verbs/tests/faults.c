@@ -74,7 +74,6 @@ void fault_pages(void) {
     struct ibv_send_wr wr = {
         .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
     struct ibv_send_wr *bad;
-    struct ibv_mr *all, *mr;
     unsigned long address = 0;
     char line[256];
     struct end a, b;
@@ -84,10 +83,10 @@ void fault_pages(void) {
         if (strstr(line, "[vvar]")) sscanf(line, "%lx", &address);
     fclose(maps);
     must(address != 0, "[vvar]");
-    mr = ibv_reg_mr(devices[0].pd, (void *)address, 64, 0);
+    struct ibv_mr *mr = ibv_reg_mr(devices[0].pd, (void *)address, 64, 0);
     say("pages", "registered: %s", mr ? "yes" : errno == EFAULT ? "EFAULT" : "no");
     if (mr) ibv_dereg_mr(mr);
-    all = ibv_reg_mr(devices[0].pd, NULL, SIZE_MAX, IBV_ACCESS_ON_DEMAND);
+    struct ibv_mr *all = ibv_reg_mr(devices[0].pd, NULL, SIZE_MAX, IBV_ACCESS_ON_DEMAND);
     must(all != NULL, "ibv_reg_mr");
     connect_pair(&a, &b, NULL);
     sge.addr = address;
@@ -104,9 +103,8 @@ void fault_pages(void) {
 static void messages(const char *name, enum ibv_wr_opcode opcode) {
     struct ibv_wc wc = {.status = IBV_WC_SUCCESS};
     struct end a, b;
-    int i;
     connect_pair(&a, &b, NULL);
-    for (i = 1; i <= 6 && wc.status == IBV_WC_SUCCESS; i++) {
+    for (int i = 1; i <= 6 && wc.status == IBV_WC_SUCCESS; i++) {
         must(post_receive(&b, 0, 64, 0) == 0, "receive");
         must(post(&a, (struct work){.opcode = opcode,
                                     .bytes = 8,
@@ -124,17 +122,16 @@ static void messages(const char *name, enum ibv_wr_opcode opcode) {
 void fault_datagrams(void) {
     struct options options = {.type = IBV_QPT_UD};
     struct ibv_ah_attr attr = {.dlid = devices[1].port.lid, .port_num = 1, .is_global = devices[1].global};
-    struct ibv_ah *ah;
     struct end a, b;
-    uint32_t i, arrived = 0, last = 0, ordered = 1;
+    uint32_t arrived = 0, last = 0, ordered = 1;
     attr.grh.dgid = devices[1].gid;
     attr.grh.sgid_index = (uint8_t)devices[0].gid_index;
     attr.grh.hop_limit = 1;
     connect_pair(&a, &b, &options);
-    ah = ibv_create_ah(devices[0].pd, &attr);
+    struct ibv_ah *ah = ibv_create_ah(devices[0].pd, &attr);
     must(ah != NULL, "ibv_create_ah");
-    for (i = 0; i < 8; i++) must(post_receive(&b, 128 * i, 128, 0) == 0, "receive");
-    for (i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < 8; i++) must(post_receive(&b, 128 * i, 128, 0) == 0, "receive");
+    for (uint32_t i = 0; i < 4; i++) {
         struct ibv_sge sge = {(uintptr_t)a.buffer, 8, a.mr->lkey};
         struct ibv_send_wr wr = {.sg_list = &sge,
                                  .num_sge = 1,
@@ -185,7 +182,6 @@ void fault_reuse(void) {
 // before.
 static bool overtakes(unsigned fence) {
     struct end a, b;
-    bool old;
     connect_pair(&a, &b, NULL);
     strcpy((char *)a.buffer, "old");
     strcpy((char *)b.buffer, "new");
@@ -203,14 +199,14 @@ static bool overtakes(unsigned fence) {
          "write");
     must(wait_for(a.send_cq).opcode == IBV_WC_RDMA_READ, "the read completes first");
     must(wait_for(a.send_cq).status == IBV_WC_SUCCESS, "write");
-    old = strcmp((char *)b.buffer + 64, "old") == 0;
+    bool old = strcmp((char *)b.buffer + 64, "old") == 0;
     destroy_pair(&a, &b);
     return old;
 }
 
 void fault_fences(void) {
-    int i, without = 0, with = 0;
-    for (i = 0; i < 10; i++) {
+    int without = 0, with = 0;
+    for (int i = 0; i < 10; i++) {
         without += overtakes(0);
         with += overtakes(IBV_SEND_FENCE);
     }
@@ -232,16 +228,14 @@ static struct ibv_wc write_to(struct end *end, const struct ibv_mr *mr) {
 // The emulator learns of the change a little later, so the write is tried a few times.
 void fault_unmapped(void) {
     struct end a, b;
-    struct ibv_mr *mr;
     struct ibv_wc wc = {.status = IBV_WC_SUCCESS};
-    int i;
     uint8_t *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     must(memory != MAP_FAILED, "mmap");
     connect_pair(&a, &b, NULL);
-    mr = ibv_reg_mr(devices[1].pd, memory, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    struct ibv_mr *mr = ibv_reg_mr(devices[1].pd, memory, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     must(mr != NULL, "ibv_reg_mr");
     must(mmap(memory, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == memory, "mmap");
-    for (i = 0; i < 10 && wc.status == IBV_WC_SUCCESS; i++) {
+    for (int i = 0; i < 10 && wc.status == IBV_WC_SUCCESS; i++) {
         usleep(20000);
         wc = write_to(&a, mr);
     }
@@ -255,14 +249,11 @@ void fault_unmapped(void) {
 // that is not success.
 static void *map_and_write(void *status) {
     struct end a, b;
-    struct ibv_mr *mr;
-    void *memory;
-    int i;
     connect_pair(&a, &b, NULL);
-    for (i = 0; i < 300 && *(enum ibv_wc_status *)status == IBV_WC_SUCCESS; i++) {
-        memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (int i = 0; i < 300 && *(enum ibv_wc_status *)status == IBV_WC_SUCCESS; i++) {
+        void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         must(memory != MAP_FAILED, "mmap");
-        mr = ibv_reg_mr(devices[1].pd, memory, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+        struct ibv_mr *mr = ibv_reg_mr(devices[1].pd, memory, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
         must(mr != NULL, "ibv_reg_mr");
         usleep(100);
         *(enum ibv_wc_status *)status = write_to(&a, mr).status;
@@ -278,10 +269,9 @@ void fault_remapped(void) {
     enum { THREADS = 4 };
     pthread_t threads[THREADS];
     enum ibv_wc_status statuses[THREADS] = {IBV_WC_SUCCESS}, first = IBV_WC_SUCCESS;
-    int i;
-    for (i = 0; i < THREADS; i++)
+    for (int i = 0; i < THREADS; i++)
         must(pthread_create(&threads[i], NULL, map_and_write, &statuses[i]) == 0, "pthread_create");
-    for (i = 0; i < THREADS; i++) {
+    for (int i = 0; i < THREADS; i++) {
         pthread_join(threads[i], NULL);
         if (first == IBV_WC_SUCCESS) first = statuses[i];
     }
@@ -316,12 +306,11 @@ void fault_events(void) {
 /* The longest send queue, and its room for inline data, if as much is asked for. */
 void fault_footprint(void) {
     struct ibv_cq *cq = ibv_create_cq(devices[0].context, 1, NULL, NULL, 0);
-    int inline_data, depth;
     must(cq != NULL, "ibv_create_cq");
-    for (inline_data = 60; inline_data <= 72; inline_data += 12) {
+    for (int inline_data = 60; inline_data <= 72; inline_data += 12) {
         struct ibv_qp_init_attr init;
         struct ibv_qp *qp = NULL;
-        for (depth = 1 << 14; qp == NULL && depth > 0; depth /= 2) {
+        for (int depth = 1 << 14; qp == NULL && depth > 0; depth /= 2) {
             memset(&init, 0, sizeof init);
             init.send_cq = init.recv_cq = cq;
             init.qp_type = IBV_QPT_RC;

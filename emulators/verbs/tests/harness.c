@@ -9,9 +9,8 @@ struct device devices[2];
 
 // RoCE has no LIDs: the last GID of the table that is in use has the newest type.
 static void find_gid(struct device *device) {
-    int i;
     device->global = device->port.link_layer == IBV_LINK_LAYER_ETHERNET;
-    for (i = 0; i < device->port.gid_tbl_len; i++) {
+    for (int i = 0; i < device->port.gid_tbl_len; i++) {
         struct ibv_gid_entry entry;
         if (ibv_query_gid_ex(device->context, 1, (uint32_t)i, &entry, 0) == 0) {
             device->gid = entry.gid;
@@ -24,10 +23,10 @@ extern bool emu_verbs_step(unsigned milliseconds) __attribute__((weak));
 bool step(unsigned milliseconds) { return emu_verbs_step && emu_verbs_step(milliseconds); }
 
 void open_devices(void) {
-    int count = 0, i;
+    int count = 0;
     struct ibv_device **list = ibv_get_device_list(&count);
     must(list != NULL && count > 0, "a device");
-    for (i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++) {
         struct device *device = &devices[i];
         device->context = ibv_open_device(list[i % count]);
         must(device->context != NULL, "ibv_open_device");

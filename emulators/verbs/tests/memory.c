@@ -39,17 +39,15 @@ static int write_with(struct end *a, uint32_t rkey, uint64_t remote) {
 static void keys(void) {
     int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
     struct ibv_pd *other = ibv_alloc_pd(devices[1].context);
-    struct ibv_mr *mr;
     struct end a, b;
-    uint32_t rkey;
     connect_pair(&a, &b, NULL);
-    mr = ibv_reg_mr_iova(devices[1].pd, b.buffer, 4096, 0x10000, access);
+    struct ibv_mr *mr = ibv_reg_mr_iova(devices[1].pd, b.buffer, 4096, 0x10000, access);
     must(mr != NULL, "ibv_reg_mr_iova");
     memcpy(a.buffer, "iova...", 8);
     must(write_with(&a, mr->rkey, 0x10000 + 128) == 0, "write");
     say_completion("memory", "write by another base address", a.send_cq);
     say("memory", "arrived: %s", b.buffer + 128);
-    rkey = mr->rkey;
+    uint32_t rkey = mr->rkey;
     must(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
     must(write_with(&a, rkey, 0x10000) == 0, "write");
     say_completion("memory", "write after deregistration", a.send_cq);

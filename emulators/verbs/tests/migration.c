@@ -37,10 +37,9 @@ static void say_states(const char *when, struct end *a, struct end *b) {
 
 // A message; without anything that is written, so that it tells paths alone.
 static void exchange(struct end *from, struct end *to, const char *what) {
-    struct ibv_wc wc;
     must(post_receive(to, 0, 64, 0) == 0, "receive");
     must(post(from, (struct work){.opcode = IBV_WR_SEND, .bytes = 8, .flags = IBV_SEND_SIGNALED}) == 0, "send");
-    wc = wait_for(from->send_cq);
+    struct ibv_wc wc = wait_for(from->send_cq);
     say("migration", "%s: %s", what, ibv_wc_status_str(wc.status));
 }
 
@@ -67,12 +66,11 @@ static bool say_events(struct end *a, struct end *b, int milliseconds) {
 // Paths and states that are taken, and when QPs are armed.
 void fault_alternate(void) {
     struct end a, b;
-    int loaded;
     connect_pair(&a, &b, NULL);
     say_states("new", &a, &b);
     say("migration", "REARM without a path: %s", name(set_state(&a, IBV_MIG_REARM)));
     say("migration", "path of port 0: %s", name(load(&a, &b, 0)));
-    loaded = load(&a, &b, 2);
+    int loaded = load(&a, &b, 2);
     say("migration", "path of port 2: %s", name(loaded));
     if (loaded != 0) {
         destroy_pair(&a, &b);

@@ -12,10 +12,9 @@
 static void child(const char *name, void (*act)(void)) {
     char text[256] = "nothing";
     int pipes[2], status;
-    pid_t pid;
     must(pipe(pipes) == 0, "pipe");
     fflush(stdout);
-    pid = fork();
+    pid_t pid = fork();
     must(pid != -1, "fork");
     if (pid == 0) {
         dup2(pipes[1], STDERR_FILENO);

@@ -30,14 +30,14 @@ static void say_port(struct ibv_context *context) {
     struct ibv_device_attr attr;
     union ibv_gid gid;
     uint16_t key = 0;
-    int i;
     must(ibv_query_device(context, &attr) == 0, "ibv_query_device");
     if (attr.phys_port_cnt > 1 && ibv_query_port(context, 2, &port) != 0) say("paths", "port 2 cannot be queried");
     must(ibv_query_port(context, 1, &port) == 0, "ibv_query_port");
     say("paths", "GUID %s, LID %s, LMC %d, MTU %d, global header %s", attr.node_guid ? "yes" : "no",
         port.lid ? "yes" : "no", port.lmc, 128 << port.active_mtu, port.flags & 1 ? "required" : "optional");
-    for (i = 0; ibv_query_pkey(context, 1, i, &key) == 0; i++) say("paths", "partition key %d: %#x", i, be16toh(key));
-    for (i = 0; i < 4; i++) {
+    for (int i = 0; ibv_query_pkey(context, 1, i, &key) == 0; i++)
+        say("paths", "partition key %d: %#x", i, be16toh(key));
+    for (int i = 0; i < 4; i++) {
         struct ibv_gid_entry entry;
         must(ibv_query_gid(context, 1, i, &gid) == 0, "ibv_query_gid");
         int error = ibv_query_gid_ex(context, 1, (uint32_t)i, &entry, 0);
@@ -63,9 +63,8 @@ void fault_paths(void) {
     struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
     struct ibv_qp_init_attr init = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC};
     struct ibv_ah_attr vector = {.dlid = devices[0].port.lid, .port_num = 1}, other = vector;
-    struct ibv_qp *qp;
     init.cap = (struct ibv_qp_cap){.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1};
-    qp = ibv_create_qp(pd, &init);
+    struct ibv_qp *qp = ibv_create_qp(pd, &init);
     must(qp != NULL, "ibv_create_qp");
     say_port(context);
     say("paths", "partition key index 9: %s", result(init_with(qp, 9)));

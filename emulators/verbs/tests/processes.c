@@ -39,14 +39,12 @@ static struct greeting exchange(struct end *end, int socket) {
 
 static void child(int socket) {
     struct end end;
-    struct greeting peer;
     char go;
-    int i;
     open_devices();
     make_end(&end, &devices[1], &(struct options){0});
-    peer = exchange(&end, socket);
+    struct greeting peer = exchange(&end, socket);
     receive_all(socket, &go, 1);
-    for (i = 0; i < ADDITIONS; i++) {
+    for (int i = 0; i < ADDITIONS; i++) {
         must(post(&end, (struct work){.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
                                       .bytes = 8,
                                       .offset = 8,
@@ -63,12 +61,12 @@ static void child(int socket) {
 }
 
 void test_processes(void) {
-    int pair[CHILDREN][2], i;
+    int pair[CHILDREN][2];
     pid_t pids[CHILDREN];
     struct end ends[CHILDREN];
     struct greeting peer[CHILDREN];
     char done;
-    for (i = 0; i < CHILDREN; i++) {
+    for (int i = 0; i < CHILDREN; i++) {
         must(socketpair(AF_UNIX, SOCK_STREAM, 0, pair[i]) == 0, "socketpair");
         fflush(stdout);
         pids[i] = fork();
@@ -80,9 +78,9 @@ void test_processes(void) {
     }
     open_devices();
     if (devices[0].attr.atomic_cap == IBV_ATOMIC_NONE) exit(0);
-    for (i = 0; i < CHILDREN; i++) make_end(&ends[i], &devices[0], &(struct options){0});
+    for (int i = 0; i < CHILDREN; i++) make_end(&ends[i], &devices[0], &(struct options){0});
     // All add to the first end's word.
-    for (i = 0; i < CHILDREN; i++) {
+    for (int i = 0; i < CHILDREN; i++) {
         struct ibv_mr *mr = ends[i].mr;
         uint8_t *buffer = ends[i].buffer;
         ends[i].mr = ends[0].mr;
@@ -92,8 +90,8 @@ void test_processes(void) {
         ends[i].buffer = buffer;
     }
     // Both at once.
-    for (i = 0; i < CHILDREN; i++) send_all(pair[i][0], "g", 1);
-    for (i = 0; i < CHILDREN; i++) receive_all(pair[i][0], &done, 1);
+    for (int i = 0; i < CHILDREN; i++) send_all(pair[i][0], "g", 1);
+    for (int i = 0; i < CHILDREN; i++) receive_all(pair[i][0], &done, 1);
     say("processes", "sum of additions: %d", (int)*(uint64_t *)ends[0].buffer);
     strcpy((char *)ends[1].buffer, "hello");
     must(post(&ends[1], (struct work){.opcode = IBV_WR_RDMA_WRITE,
@@ -113,7 +111,7 @@ void test_processes(void) {
     say_completion("processes", "read from another process", ends[1].send_cq);
     say("processes", "read: %s", ends[1].buffer + 128);
     // Killed, but not reaped: a zombie answers no more than a dead host.
-    for (i = 0; i < CHILDREN; i++) {
+    for (int i = 0; i < CHILDREN; i++) {
         siginfo_t info;
         kill(pids[i], SIGKILL);
         must(waitid(P_PID, (id_t)pids[i], &info, WEXITED | WNOWAIT) == 0, "waitid");
@@ -126,13 +124,13 @@ void test_processes(void) {
              0,
          "write");
     say_completion("processes", "write to a process that was killed", ends[1].send_cq);
-    for (i = 0; i < CHILDREN; i++) {
+    for (int i = 0; i < CHILDREN; i++) {
         waitpid(pids[i], NULL, 0);
         destroy_end(&ends[i]);
         close(pair[i][0]);
         close(pair[i][1]);
     }
-    for (i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++) {
         must(ibv_dealloc_pd(devices[i].pd) == 0, "ibv_dealloc_pd");
         must(ibv_close_device(devices[i].context) == 0, "ibv_close_device");
     }

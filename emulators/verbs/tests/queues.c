@@ -16,13 +16,13 @@ static void limits(void) {
     struct ibv_qp_attr attr;
     struct ibv_qp_init_attr init;
     struct end a, b;
-    int i, posted, result = 0;
+    int posted, result = 0;
     connect_pair(&a, &b, NULL);
     must(ibv_query_qp(a.qp, &attr, IBV_QP_CAP, &init) == 0, "ibv_query_qp");
     say("queues", "at least what was asked for: %s",
         attr.cap.max_send_wr >= DEPTH && attr.cap.max_inline_data >= INLINE && attr.cap.max_send_sge >= SGES ? "yes"
                                                                                                              : "no");
-    for (i = 0; i <= SGES; i++) list[i] = (struct ibv_sge){(uintptr_t)a.buffer, 1, a.mr->lkey};
+    for (int i = 0; i <= SGES; i++) list[i] = (struct ibv_sge){(uintptr_t)a.buffer, 1, a.mr->lkey};
     if (attr.cap.max_send_sge == SGES) {
         say("queues", "too many SGEs: %s", name(ibv_post_send(a.qp, &wr, &bad)));
         say("queues", "the refused one is named: %s", bad == &wr ? "yes" : "no");
@@ -66,10 +66,9 @@ static void notification(void) {
     struct ibv_cq *cq;
     void *context;
     struct end a, b;
-    int i, descriptor;
     connect_pair(&a, &b, NULL);
-    descriptor = b.channel->fd;
-    for (i = 0; i < 6; i++) must(post_receive(&b, 0, 64, 0) == 0, "receive");
+    int descriptor = b.channel->fd;
+    for (int i = 0; i < 6; i++) must(post_receive(&b, 0, 64, 0) == 0, "receive");
     send(&a, 0);
     say("queues", "event without being asked for: %s", readable(descriptor, 20) ? "yes" : "no");
     must(ibv_req_notify_cq(b.recv_cq, 0) == 0, "ibv_req_notify_cq");
@@ -87,7 +86,7 @@ static void notification(void) {
     must(fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK) == 0, "O_NONBLOCK");
     must(ibv_get_cq_event(b.channel, &cq, &context) == -1, "no event");
     say("queues", "no event on a descriptor that does not block: %s", errno == EAGAIN ? "EAGAIN" : "another error");
-    for (i = 0; i < 5; i++) say_completion("queues", "receive", b.recv_cq);
+    for (int i = 0; i < 5; i++) say_completion("queues", "receive", b.recv_cq);
     destroy_pair(&a, &b);
 }
 
@@ -95,10 +94,10 @@ static void overrun(void) {
     struct options small = {.cq_depth = 2, .sig_all = true};
     struct ibv_async_event event;
     struct end a, b;
-    int i, depth, polled = 0;
+    int polled = 0;
     connect_pair(&a, &b, &small);
-    depth = a.send_cq->cqe;
-    for (i = 0; i <= depth && i < DEPTH; i++)
+    int depth = a.send_cq->cqe;
+    for (int i = 0; i <= depth && i < DEPTH; i++)
         must(post(&a,
                   (struct work){
                       .opcode = IBV_WR_RDMA_WRITE, .bytes = 8, .remote = (uintptr_t)b.buffer, .rkey = b.mr->rkey}) == 0,

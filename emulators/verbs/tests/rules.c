@@ -12,8 +12,7 @@ static const char *name_of(int error) {
         int error;
         const char *name;
     } names[] = {{0, "ok"}, {EINVAL, "EINVAL"}, {EFAULT, "EFAULT"}, {ENOMEM, "ENOMEM"}, {EIO, "EIO"}, {EBUSY, "EBUSY"}};
-    size_t i;
-    for (i = 0; i < sizeof names / sizeof *names; i++)
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (names[i].error == error) return names[i].name;
     return "another error";
 }
@@ -33,18 +32,13 @@ void fault_failed(void) {
     struct ibv_gid_entry entry;
     struct ibv_port_attr port;
     union ibv_gid gid;
-    struct ibv_ah *ah;
-    struct ibv_pd *pd;
-    struct ibv_xrcd *xrcd;
-    struct ibv_srq *srq;
     struct end a, b;
     uint16_t key;
-    int last;
     connect_pair(&a, &b, NULL);
-    pd = ibv_alloc_pd(context);
-    ah = ibv_create_ah(device->pd, &vector);
-    xrcd = ibv_open_xrcd(context, &domain);
-    srq = ibv_create_srq(device->pd, &init);
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    struct ibv_ah *ah = ibv_create_ah(device->pd, &vector);
+    struct ibv_xrcd *xrcd = ibv_open_xrcd(context, &domain);
+    struct ibv_srq *srq = ibv_create_srq(device->pd, &init);
     must(pd && ah && xrcd && srq, "objects");
     must(step(1000), "steps");
     say("failed", "ibv_query_device: %s", asked(ibv_query_device(context, &attr.orig_attr)));
@@ -71,7 +65,7 @@ void fault_failed(void) {
     say("failed", "ibv_dereg_mr: %s", name_of(ibv_dereg_mr(a.mr)));
     say("failed", "ibv_destroy_cq: %s", name_of(ibv_destroy_cq(a.send_cq)));
     say("failed", "ibv_destroy_cq: %s", name_of(ibv_destroy_cq(a.recv_cq)));
-    last = ibv_destroy_comp_channel(a.channel);
+    int last = ibv_destroy_comp_channel(a.channel);
     say("failed", "ibv_destroy_comp_channel: %s", name_of(last));
     destroy_end(&b);
     // The domain of the device cannot be destroyed either.
@@ -116,11 +110,10 @@ void fault_lids(void) { say("lids", "%d and %d", devices[0].port.lid, devices[1]
 
 static void paged(const char *name, struct work work, bool is_remote) {
     int access = IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-    struct ibv_mr *mr;
     struct end a, b;
     connect_pair(&a, &b, NULL);
-    mr = is_remote ? ibv_reg_mr(devices[1].pd, b.buffer, BUFFER, access)
-                   : ibv_reg_mr(devices[0].pd, a.buffer, BUFFER, access);
+    struct ibv_mr *mr = is_remote ? ibv_reg_mr(devices[1].pd, b.buffer, BUFFER, access)
+                                  : ibv_reg_mr(devices[0].pd, a.buffer, BUFFER, access);
     must(mr != NULL, "ibv_reg_mr");
     must(post_receive(&b, 64, 64, 0) == 0, "receive");
     work.bytes = 8;
@@ -201,12 +194,10 @@ void fault_kinds(void) {
 
 // Calls that may fail.
 void fault_calls(void) {
-    struct ibv_context *context;
-    int i;
-    for (i = 0; i < 2; i++) {
-        context = ibv_open_device(devices[0].context->device);
+    for (int i = 0; i < 2; i++) {
+        struct ibv_context *context = ibv_open_device(devices[0].context->device);
         say("calls", "ibv_open_device: %s", made(context));
         if (context) ibv_close_device(context);
     }
-    for (i = 0; i < 2; i++) say("calls", "ibv_fork_init: %s", name_of(ibv_fork_init()));
+    for (int i = 0; i < 2; i++) say("calls", "ibv_fork_init: %s", name_of(ibv_fork_init()));
 }

@@ -18,23 +18,22 @@ void test_srq(void) {
     struct options options = {0};
     struct ibv_async_event event;
     struct end a[2], b[2];
-    int i, result = 0, posted;
+    int result = 0;
     must(srq != NULL, "ibv_create_srq");
-    for (i = 0; i < 2; i++) {
-        struct address address;
+    for (int i = 0; i < 2; i++) {
         int access = IBV_ACCESS_REMOTE_WRITE;
         make_end(&a[i], &devices[0], &options);
         options.srq = srq;
         make_end(&b[i], &devices[1], &options);
         options.srq = NULL;
-        address = address_of(&b[i]);
+        struct address address = address_of(&b[i]);
         must(to_init(&a[i], access) == 0 && to_rtr(&a[i], &address) == 0 && to_rts(&a[i]) == 0, "connect");
         address = address_of(&a[i]);
         must(to_init(&b[i], access) == 0 && to_rtr(&b[i], &address) == 0 && to_rts(&b[i]) == 0, "connect");
     }
     must(post(&a[0], (struct work){.opcode = IBV_WR_SEND, .bytes = 8}) == 0, "send");
     say_completion("srq", "send without a receive", a[0].send_cq);
-    for (i = 0; i < 4; i++) must(post_receive(&b[0], 64 * (uint32_t)i, 64, 0) == 0, "receive");
+    for (int i = 0; i < 4; i++) must(post_receive(&b[0], 64 * (uint32_t)i, 64, 0) == 0, "receive");
     must(post(&a[1], (struct work){.opcode = IBV_WR_SEND, .bytes = 8, .id = 1, .flags = IBV_SEND_SIGNALED}) == 0,
          "send");
     say_completion("srq", "send", a[1].send_cq);
@@ -48,8 +47,8 @@ void test_srq(void) {
         event_of(devices[1].context, &event) ? ibv_event_type_str(event.event_type) : "no event");
     say("srq", "receives flushed: %s", nothing(b[1].recv_cq) ? "none" : "some");
     say("srq", "destroying an SRQ in use: %s", ibv_destroy_srq(srq) == EBUSY ? "EBUSY" : "another error");
-    for (posted = 0; posted < 100000 && result == 0; posted++) result = post_receive(&b[0], 0, 8, 0);
+    for (int posted = 0; posted < 100000 && result == 0; posted++) result = post_receive(&b[0], 0, 8, 0);
     say("srq", "full: %s", result == ENOMEM ? "ENOMEM" : "another error");
-    for (i = 0; i < 2; i++) destroy_pair(&a[i], &b[i]);
+    for (int i = 0; i < 2; i++) destroy_pair(&a[i], &b[i]);
     must(ibv_destroy_srq(srq) == 0, "ibv_destroy_srq");
 }

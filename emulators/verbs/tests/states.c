@@ -21,11 +21,9 @@ static int state(struct end *end) {
 void test_states(void) {
     static const struct options usual;
     struct work send = {.opcode = IBV_WR_SEND, .bytes = 8, .flags = IBV_SEND_SIGNALED};
-    struct address address;
     struct end end;
-    int i;
     make_end(&end, &devices[0], &usual);
-    address = address_of(&end);
+    struct address address = address_of(&end);
     say("states", "new: %d", state(&end));
     say("states", "receive in RESET: %s", name(post_receive(&end, 0, 8, 0)));
     say("states", "send in RESET: %s", name(post(&end, send)));
@@ -49,10 +47,10 @@ void test_states(void) {
     say("states", "ERR to RTS: %s", name(to_rts(&end)));
     say("states", "ERR to RESET: %s", name(go(&end, IBV_QPS_RESET)));
     say("states", "RESET to INIT again: %s", name(to_init(&end, 0)));
-    for (i = 0; i < DEPTH; i++) must(post_receive(&end, 0, 8, 0) == 0, "receive");
+    for (int i = 0; i < DEPTH; i++) must(post_receive(&end, 0, 8, 0) == 0, "receive");
     must(go(&end, IBV_QPS_ERR) == 0 && go(&end, IBV_QPS_RESET) == 0 && to_init(&end, 0) == 0, "reset");
     say("states", "completions after a reset: %s", nothing(end.recv_cq) ? "none" : "some");
-    for (i = 0; i < DEPTH; i++) must(post_receive(&end, 0, 8, 0) == 0, "receive");
+    for (int i = 0; i < DEPTH; i++) must(post_receive(&end, 0, 8, 0) == 0, "receive");
     must(go(&end, IBV_QPS_RESET) == 0 && to_init(&end, 0) == 0, "reset");
     say("states", "room after another: %s", name(post_receive(&end, 0, 8, 0)));
     destroy_end(&end);

@@ -8,7 +8,6 @@
 static void sends(struct end *a, struct end *b) {
     struct ibv_sge list[3];
     struct ibv_send_wr wr = {.wr_id = 5, .sg_list = list, .num_sge = 3, .opcode = IBV_WR_SEND}, *bad;
-    int i;
     must(post_receive(b, 0, 64, 0) == 0 && post_receive(b, 64, 64, 0) == 0, "receives");
     memcpy(a->buffer, "first", 6);
     memcpy(a->buffer + 100, "second", 7);
@@ -24,7 +23,7 @@ static void sends(struct end *a, struct end *b) {
     say_completion("transfers", "receive", b->recv_cq);
     say_completion("transfers", "receive with immediate", b->recv_cq);
     say("transfers", "data: %s %s", b->buffer, b->buffer + 64);
-    for (i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++) {
         list[i].addr = (uintptr_t)a->buffer + 1000 * (unsigned)i;
         list[i].length = 3;
         list[i].lkey = a->mr->lkey;
@@ -123,10 +122,9 @@ static void atomics(struct end *a, struct end *b) {
 // Each message overwrites the last one's mark: the receiver must see them in order, and the last
 // write.
 static void order(struct end *a, struct end *b) {
-    int i, good = 0;
-    for (i = 0; i < 400; i++) {
+    int good = 0;
+    for (int i = 0; i < 400; i++) {
         uint32_t *source = (uint32_t *)(a->buffer + 64 * (i % 4)), *target = (uint32_t *)(b->buffer + 9000);
-        struct ibv_wc wc;
         *source = (uint32_t)i;
         must(post_receive(b, 9100, 4, 0) == 0, "receive");
         must(post(a, (struct work){.opcode = IBV_WR_RDMA_WRITE,
@@ -140,7 +138,7 @@ static void order(struct end *a, struct end *b) {
                                    .offset = 64 * (uint32_t)(i % 4),
                                    .flags = IBV_SEND_SIGNALED}) == 0,
              "send");
-        wc = wait_for(b->recv_cq);
+        struct ibv_wc wc = wait_for(b->recv_cq);
         must(wc.status == IBV_WC_SUCCESS, "receive");
         if (*target == (uint32_t)i && *(uint32_t *)(b->buffer + 9100) == (uint32_t)i) good++;
         must(wait_for(a->send_cq).status == IBV_WC_SUCCESS, "send");

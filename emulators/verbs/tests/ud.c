@@ -5,11 +5,10 @@
 
 static struct ibv_ah *handle(struct end *from, struct end *to) {
     struct ibv_ah_attr attr = {.dlid = to->device->port.lid, .port_num = 1, .is_global = from->device->global};
-    struct ibv_ah *ah;
     attr.grh.dgid = to->device->gid;
     attr.grh.sgid_index = (uint8_t)from->device->gid_index;
     attr.grh.hop_limit = 64;
-    ah = ibv_create_ah(from->device->pd, &attr);
+    struct ibv_ah *ah = ibv_create_ah(from->device->pd, &attr);
     must(ah != NULL, "ibv_create_ah");
     return ah;
 }
@@ -27,11 +26,9 @@ static int send_to(struct end *from, struct ibv_ah *ah, uint32_t qpn, uint32_t q
 
 void test_ud(void) {
     struct options options = {.type = IBV_QPT_UD};
-    struct ibv_ah *ah, *back;
-    struct ibv_wc wc;
     struct end a, b;
     connect_pair(&a, &b, &options);
-    ah = handle(&a, &b);
+    struct ibv_ah *ah = handle(&a, &b);
     strcpy((char *)a.buffer, "datagram");
     must(send_to(&a, ah, b.qp->qp_num, 0x1234, 9, 1) == 0, "send");
     say_completion("ud", "send without a receive", a.send_cq);
@@ -43,11 +40,11 @@ void test_ud(void) {
     say("ud", "arrived: %s", nothing(b.recv_cq) ? "none" : "some");
     must(send_to(&a, ah, b.qp->qp_num, 0x1234, 9, 4) == 0, "send");
     say_completion("ud", "send", a.send_cq);
-    wc = wait_for(b.recv_cq);
+    struct ibv_wc wc = wait_for(b.recv_cq);
     say("ud", "receive: %s, %d bytes, id %d, source QP: %s", ibv_wc_status_str(wc.status), (int)wc.byte_len,
         (int)wc.wr_id, wc.src_qp == a.qp->qp_num ? "right" : "wrong");
     say("ud", "behind the header: %s", b.buffer + 40);
-    back = handle(&b, &a);
+    struct ibv_ah *back = handle(&b, &a);
     must(post_receive(&a, 512, 256, 0) == 0, "receive");
     must(send_to(&b, back, wc.src_qp, 0x1234, 16, 5) == 0, "answer");
     say_completion("ud", "answer", b.send_cq);

@@ -30,22 +30,18 @@ void test_xrc(void) {
     struct ibv_qp_init_attr_ex init = {.qp_type = IBV_QPT_XRC_SEND, .comp_mask = IBV_QP_INIT_ATTR_PD};
     struct ibv_qp_open_attr open = {.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
                                     .qp_type = IBV_QPT_XRC_RECV};
-    struct ibv_xrcd *xrcd;
     struct ibv_srq *srq[2];
-    struct ibv_qp *spare_a, *spare_b, *opened;
-    struct address address;
     struct end a, b;
     uint32_t number[2];
-    int i;
     if (!(devices[1].attr.device_cap_flags & IBV_DEVICE_XRC)) return;
-    xrcd = ibv_open_xrcd(devices[1].context, &domain);
+    struct ibv_xrcd *xrcd = ibv_open_xrcd(devices[1].context, &domain);
     must(xrcd != NULL, "ibv_open_xrcd");
     make_end(&a, &devices[0], &(struct options){0});
     make_end(&b, &devices[1], &(struct options){0});
-    for (i = 0; i < 2; i++) srq[i] = make_srq(&devices[1], xrcd, i ? b.send_cq : b.recv_cq, &number[i]);
+    for (int i = 0; i < 2; i++) srq[i] = make_srq(&devices[1], xrcd, i ? b.send_cq : b.recv_cq, &number[i]);
     // The ends have RC QPs; those of XRC take their places.
-    spare_a = a.qp;
-    spare_b = b.qp;
+    struct ibv_qp *spare_a = a.qp;
+    struct ibv_qp *spare_b = b.qp;
     init.send_cq = a.send_cq;
     init.pd = devices[0].pd;
     init.cap = (struct ibv_qp_cap){.max_send_wr = 8, .max_send_sge = 1};
@@ -53,15 +49,15 @@ void test_xrc(void) {
     init = (struct ibv_qp_init_attr_ex){.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd};
     b.qp = ibv_create_qp_ex(devices[1].context, &init);
     must(a.qp != NULL && b.qp != NULL, "XRC QPs");
-    address = address_of(&b);
+    struct address address = address_of(&b);
     must(to_init(&a, 0) == 0 && to_rtr(&a, &address) == 0 && to_rts(&a) == 0, "connect");
     address = address_of(&a);
     must(to_init(&b, 0) == 0 && to_rtr(&b, &address) == 0, "connect");
-    for (i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++) {
         b.srq = srq[i];
         must(post_receive(&b, 64 * (uint32_t)(i + 1), 64, 0) == 0, "receive");
     }
-    for (i = 1; i >= 0; i--) {
+    for (int i = 1; i >= 0; i--) {
         must(send_to(&a, number[i]) == 0, "send");
         say_completion("xrc", "send", a.send_cq);
         say_completion("xrc", i ? "receive of the second SRQ" : "receive of the first SRQ", i ? b.send_cq : b.recv_cq);
@@ -69,7 +65,7 @@ void test_xrc(void) {
     // The QP lives as long as any of its handles.
     open.xrcd = xrcd;
     open.qp_num = b.qp->qp_num;
-    opened = ibv_open_qp(devices[1].context, &open);
+    struct ibv_qp *opened = ibv_open_qp(devices[1].context, &open);
     must(opened != NULL && opened->qp_num == b.qp->qp_num, "ibv_open_qp");
     must(ibv_destroy_qp(b.qp) == 0, "ibv_destroy_qp");
     b.qp = opened;
@@ -81,7 +77,7 @@ void test_xrc(void) {
     must(send_to(&a, 0xfffffe) == 0, "send");
     say_completion("xrc", "send to no SRQ", a.send_cq);
     must(ibv_destroy_qp(a.qp) == 0 && ibv_destroy_qp(b.qp) == 0, "ibv_destroy_qp");
-    for (i = 0; i < 2; i++) must(ibv_destroy_srq(srq[i]) == 0, "ibv_destroy_srq");
+    for (int i = 0; i < 2; i++) must(ibv_destroy_srq(srq[i]) == 0, "ibv_destroy_srq");
     must(ibv_close_xrcd(xrcd) == 0, "ibv_close_xrcd");
     a.qp = spare_a;
     b.qp = spare_b;
