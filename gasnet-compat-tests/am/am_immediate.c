@@ -98,9 +98,7 @@ int main(int argc, char **argv) {
             if (sender) {
                 flood(peer, kind, target);
             } else {
-                struct timespec pause;
-                pause.tv_sec = 0;
-                pause.tv_nsec = 100000000;
+                struct timespec pause = {.tv_sec = 0, .tv_nsec = 100000000};
                 nanosleep(&pause, NULL);
             }
             if (receiver) {

@@ -32,11 +32,8 @@ int main(int argc, char **argv) {
     mine = (char *)mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(mine != MAP_FAILED);
     OK(gex_EP_Create(&other, client, GEX_EP_CAPABILITY_ALL, 0));
-    {
-        gex_AM_Entry_t entry = {long_index, (gex_AM_Fn_t)on_long, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 0, NULL,
-                                NULL};
-        OK(gex_EP_RegisterHandlers(other, &entry, 1));
-    }
+    gex_AM_Entry_t entry = {long_index, (gex_AM_Fn_t)on_long, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 0, NULL, NULL};
+    OK(gex_EP_RegisterHandlers(other, &entry, 1));
     OK(gex_Segment_Create(&made, client, mine, BYTES, GEX_MK_HOST, 0));
     OK(gex_EP_BindSegment(other, made, 0));
     OK(gex_EP_PublishBoundSegment(tm, &other, 1, 0));

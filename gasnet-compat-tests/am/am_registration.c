@@ -26,12 +26,10 @@ static void handler(gex_Token_t token, gex_AM_Arg_t index) {
 static void other_handler(gex_Token_t token, gex_AM_Arg_t index) { CHECK(!"a rejected entry must not run"); }
 
 static gex_AM_Entry_t entry(gex_AM_Index_t index) {
-    gex_AM_Entry_t e;
-    memset(&e, 0, sizeof e);
-    e.gex_index = index;
-    e.gex_fnptr = (gex_AM_Fn_t)handler;
-    e.gex_flags = GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT;
-    e.gex_nargs = 1;
+    gex_AM_Entry_t e = {.gex_index = index,
+                        .gex_fnptr = (gex_AM_Fn_t)handler,
+                        .gex_flags = GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT,
+                        .gex_nargs = 1};
     return e;
 }
 
@@ -62,18 +60,16 @@ int main(int argc, char **argv) {
     table[5] = entry(0); /* 249 */
     table[6] = entry(GEX_AM_INDEX_BASE);
     table[7] = entry(0); /* 248 */
-    {
-        gex_AM_Entry_t first[2];
-        first[0] = entry(253);
-        first[1] = entry(251);
-        first[0].gex_name = name;
-        first[0].gex_cdata = &cdata;
-        OK(gex_EP_RegisterHandlers(ep, first, 2));
-        CHECK(first[0].gex_index == 253 && first[1].gex_index == 251);
-        CHECK(first[0].gex_name == name && first[0].gex_cdata == &cdata);
-        check_rest(&first[0]);
-        memset(first, 0xA5, sizeof first); /* the table was copied */
-    }
+    gex_AM_Entry_t first[2];
+    first[0] = entry(253);
+    first[1] = entry(251);
+    first[0].gex_name = name;
+    first[0].gex_cdata = &cdata;
+    OK(gex_EP_RegisterHandlers(ep, first, 2));
+    CHECK(first[0].gex_index == 253 && first[1].gex_index == 251);
+    CHECK(first[0].gex_name == name && first[0].gex_cdata == &cdata);
+    check_rest(&first[0]);
+    memset(first, 0xA5, sizeof first); /* the table was copied */
     OK(gex_EP_RegisterHandlers(ep, table, 8));
     for (int i = 0; i < 8; i++) {
         CHECKF(table[i].gex_index == expected[i], "entry %d got %d, not %d", i, table[i].gex_index, expected[i]);

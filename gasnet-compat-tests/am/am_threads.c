@@ -5,7 +5,6 @@
 // TIMEOUT: 120
 #include "check.h"
 
-#ifdef TEST_HAS_THREADS
 enum { THREADS = 4, MESSAGES = 300, BYTES = 3000 };
 static gex_AM_Index_t medium_index = 150, medium_reply = 151, short_index = 152, short_reply = 153, long_index = 154;
 static int replies[THREADS];
@@ -71,32 +70,23 @@ static void *work(void *argument) {
     free(buffer);
     return NULL;
 }
-#endif
 
 int main(int argc, char **argv) {
     test_init("am_threads", &argc, &argv);
-#ifdef TEST_HAS_THREADS
-    {
-        pthread_t thread[THREADS];
-        gex_Rank_t r;
-        int t;
-        register_handler(medium_index, (gex_AM_Fn_t)on_medium, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 2);
-        register_handler(medium_reply, (gex_AM_Fn_t)on_medium_reply, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_MEDIUM, 2);
-        register_handler(short_index, (gex_AM_Fn_t)on_short, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 1);
-        register_handler(short_reply, (gex_AM_Fn_t)on_short_reply, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT, 1);
-        register_handler(long_index, (gex_AM_Fn_t)on_long, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 2);
-        test_attach((uintptr_t)np * THREADS * BYTES);
-        bases = (char **)malloc(np * sizeof *bases);
-        for (r = 0; r < np; r++) bases[r] = seg_of(r);
-        barrier();
-        PHASE("threads");
-        for (t = 0; t < THREADS; t++) REQUIRE(pthread_create(&thread[t], NULL, work, (void *)(intptr_t)t) == 0);
-        for (t = 0; t < THREADS; t++) REQUIRE(pthread_join(thread[t], NULL) == 0);
-        barrier();
-        for (t = 0; t < THREADS; t++) CHECK(ATOMIC_GET(&replies[t]) == MESSAGES);
-    }
-#else
-    test_skip("needs threads that call GASNet at the same time");
-#endif
+    pthread_t thread[THREADS];
+    register_handler(medium_index, (gex_AM_Fn_t)on_medium, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 2);
+    register_handler(medium_reply, (gex_AM_Fn_t)on_medium_reply, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_MEDIUM, 2);
+    register_handler(short_index, (gex_AM_Fn_t)on_short, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 1);
+    register_handler(short_reply, (gex_AM_Fn_t)on_short_reply, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT, 1);
+    register_handler(long_index, (gex_AM_Fn_t)on_long, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 2);
+    test_attach((uintptr_t)np * THREADS * BYTES);
+    bases = (char **)malloc(np * sizeof *bases);
+    for (gex_Rank_t r = 0; r < np; r++) bases[r] = seg_of(r);
+    barrier();
+    PHASE("threads");
+    for (int t = 0; t < THREADS; t++) REQUIRE(pthread_create(&thread[t], NULL, work, (void *)(intptr_t)t) == 0);
+    for (int t = 0; t < THREADS; t++) REQUIRE(pthread_join(thread[t], NULL) == 0);
+    barrier();
+    for (int t = 0; t < THREADS; t++) CHECK(ATOMIC_GET(&replies[t]) == MESSAGES);
     return test_finish();
 }

@@ -10,7 +10,6 @@
 // ENV: GASNET_FAULTS=atomics=1
 #include "atomic.h"
 
-#ifdef TEST_HAS_THREADS
 enum { THREADS = 4, EACH = 120, WINDOW = 12, COME_AND_GO = 50 };
 static gex_AD_t u64, dbl;
 static gex_Event_t handed[THREADS][WINDOW];
@@ -94,44 +93,36 @@ static void check(void) {
     OK(gex_RMA_GetBlocking(tm, &all, 0, at(0, 4), sizeof all, 0));
     CHECKF(all == (uint64_t)EACH / WINDOW * THREADS * np, "%llu", (unsigned long long)all);
 }
-#endif
 
 int main(int argc, char **argv) {
     test_init("atomic_threads", &argc, &argv);
-#ifdef TEST_HAS_THREADS
-    {
-        unsigned char seen[THREADS * WINDOW] = {0};
-        pthread_t thread;
-        int t, i;
-        test_attach(64 * 7);
-        memset(seg_of(me), 0, 64 * 7);
-        gex_AD_Create(&u64, tm, GEX_DT_U64, OPS_INTEGER, 0);
-        gex_AD_Create(&dbl, tm, GEX_DT_DBL, GEX_OP_ADD | GEX_OP_GET, 0);
-        barrier();
-        PHASE("threads of all ranks together");
-        run(hammer);
-        barrier();
-        check();
-        PHASE("begun here, finished there");
-        run(begin);
-        run(finish);
-        for (t = 0; t < THREADS; t++)
-            for (i = 0; i < WINDOW; i++) {
-                REQUIRE(fetched[t][i] < THREADS * WINDOW && !seen[fetched[t][i]]);
-                seen[fetched[t][i]] = 1;
-            }
-        PHASE("threads that leave operations behind");
-        for (t = 1; t <= COME_AND_GO; t++) {
-            REQUIRE(pthread_create(&thread, NULL, short_life, (void *)(uintptr_t)t) == 0);
-            REQUIRE(pthread_join(thread, NULL) == 0);
+    unsigned char seen[THREADS * WINDOW] = {0};
+    pthread_t thread;
+    test_attach(64 * 7);
+    memset(seg_of(me), 0, 64 * 7);
+    gex_AD_Create(&u64, tm, GEX_DT_U64, OPS_INTEGER, 0);
+    gex_AD_Create(&dbl, tm, GEX_DT_DBL, GEX_OP_ADD | GEX_OP_GET, 0);
+    barrier();
+    PHASE("threads of all ranks together");
+    run(hammer);
+    barrier();
+    check();
+    PHASE("begun here, finished there");
+    run(begin);
+    run(finish);
+    for (int t = 0; t < THREADS; t++)
+        for (int i = 0; i < WINDOW; i++) {
+            REQUIRE(fetched[t][i] < THREADS * WINDOW && !seen[fetched[t][i]]);
+            seen[fetched[t][i]] = 1;
         }
-        while (value((me + 1) % np, 6) != COME_AND_GO * (COME_AND_GO + 1) / 2) gasnet_AMPoll();
-        barrier();
-        gex_AD_Destroy(u64);
-        gex_AD_Destroy(dbl);
+    PHASE("threads that leave operations behind");
+    for (int t = 1; t <= COME_AND_GO; t++) {
+        REQUIRE(pthread_create(&thread, NULL, short_life, (void *)(uintptr_t)t) == 0);
+        REQUIRE(pthread_join(thread, NULL) == 0);
     }
-#else
-    test_skip("needs threads that call GASNet at the same time");
-#endif
+    while (value((me + 1) % np, 6) != COME_AND_GO * (COME_AND_GO + 1) / 2) gasnet_AMPoll();
+    barrier();
+    gex_AD_Destroy(u64);
+    gex_AD_Destroy(dbl);
     return test_finish();
 }

@@ -71,10 +71,8 @@ static void check_small_ones(void) {
     unwarned[1] = (void *)(uintptr_t)_gasnett_trace_printf_noop;
 #endif
     CHECK(unwarned[0] != NULL && unwarned[1] != NULL);
-    {
-        const char *host = gasneti_gethostname(); /* gexex */
-        CHECK(!strcmp(host, gasnett_gethostname()) && host[0]);
-    }
+    const char *host = gasneti_gethostname(); /* gexex */
+    CHECK(!strcmp(host, gasnett_gethostname()) && host[0]);
     CHECK(!strcmp(_STRINGIFY(_CONCAT(GEX_AM_INDEX, _BASE)), "128"));            /* upcxx: both expand their arguments */
     CHECK(MIN(3, 2) == 2 && MAX(3, 2) == 3 && MAX(-1, 1) * 2 == 2);             /* caffeine, gexex, epcc, xmp */
     snprintf(text, sizeof text, "%" PRIuSZ "/%5" PRIuSZ, (size_t)7, (size_t)8); /* caffeine */

@@ -285,7 +285,10 @@ MUST(upcxx01 realm - g1 osss bcl,
      offsetof(gasnet_seginfo_t, addr) == 0 && offsetof(gasnet_seginfo_t, size) == sizeof(void *));
 MUST(upcxx, offsetof(gex_EP_Location_t, gex_rank) == 0 && offsetof(gex_EP_Location_t, gex_ep_index) == 4);
 static void handler(gex_Token_t token, gex_AM_Arg_t argument);
-static void handler(gex_Token_t token, gex_AM_Arg_t argument) {}
+static void handler(gex_Token_t token, gex_AM_Arg_t argument) {
+    (void)token;
+    (void)argument;
+}
 static int client_data;
 static gex_AM_Entry_t entry = {200, (gex_AM_Fn_t)handler, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQREP,
                                1,   &client_data,         "name"}; // upcxx

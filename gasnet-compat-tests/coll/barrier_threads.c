@@ -8,7 +8,6 @@
 
 #include <gasnet_coll.h>
 
-#ifdef TEST_HAS_THREADS
 enum { ROUNDS = 40 };
 static gex_Event_t event[3];
 static char data[20000];
@@ -34,39 +33,31 @@ static void *busy(void *unused) {
     }
     return NULL;
 }
-#endif
 
 int main(int argc, char **argv) {
     test_init_flags("barrier_threads", &argc, &argv, GEX_FLAG_USES_GASNET1);
-#ifdef TEST_HAS_THREADS
-    {
-        pthread_t thread, noise;
-        uintptr_t i;
-        test_attach(4096);
-        barrier();
-        REQUIRE(pthread_create(&noise, NULL, busy, NULL) == 0);
-        PHASE("team barrier and broadcast");
-        for (i = 0; i < ROUNDS; i++) {
-            gex_Rank_t root = (gex_Rank_t)(i % np);
-            if (me == root) pattern_fill(data, sizeof data, i);
-            event[0] = gex_Coll_BarrierNB(tm, 0);
-            event[1] = gex_Coll_BroadcastNB(tm, root, data, data, sizeof data, 0);
-            event[2] = gex_Coll_BarrierNB(tm, 0);
-            REQUIRE(pthread_create(&thread, NULL, finish, (void *)i) == 0);
-            REQUIRE(pthread_join(thread, NULL) == 0);
-        }
-        PHASE("GASNet-1 barrier");
-        for (i = 0; i < ROUNDS; i++) {
-            gasnet_barrier_notify((int)i, 0);
-            REQUIRE(pthread_create(&thread, NULL, finish_named, (void *)i) == 0);
-            REQUIRE(pthread_join(thread, NULL) == 0);
-        }
-        ATOMIC_SET(&stop, 1);
-        REQUIRE(pthread_join(noise, NULL) == 0);
-        barrier();
+    pthread_t thread, noise;
+    test_attach(4096);
+    barrier();
+    REQUIRE(pthread_create(&noise, NULL, busy, NULL) == 0);
+    PHASE("team barrier and broadcast");
+    for (uintptr_t i = 0; i < ROUNDS; i++) {
+        gex_Rank_t root = (gex_Rank_t)(i % np);
+        if (me == root) pattern_fill(data, sizeof data, i);
+        event[0] = gex_Coll_BarrierNB(tm, 0);
+        event[1] = gex_Coll_BroadcastNB(tm, root, data, data, sizeof data, 0);
+        event[2] = gex_Coll_BarrierNB(tm, 0);
+        REQUIRE(pthread_create(&thread, NULL, finish, (void *)i) == 0);
+        REQUIRE(pthread_join(thread, NULL) == 0);
     }
-#else
-    test_skip("needs threads that call GASNet at the same time");
-#endif
+    PHASE("GASNet-1 barrier");
+    for (uintptr_t i = 0; i < ROUNDS; i++) {
+        gasnet_barrier_notify((int)i, 0);
+        REQUIRE(pthread_create(&thread, NULL, finish_named, (void *)i) == 0);
+        REQUIRE(pthread_join(thread, NULL) == 0);
+    }
+    ATOMIC_SET(&stop, 1);
+    REQUIRE(pthread_join(noise, NULL) == 0);
+    barrier();
     return test_finish();
 }

@@ -77,11 +77,9 @@ static void synchronisation(void) {
     gasnet_coll_barrier_notify(GASNET_TEAM_ALL, (int)me, me == 0 ? 0 : GASNET_BARRIERFLAG_ANONYMOUS);
     CHECK(gasnet_coll_barrier_wait(GASNET_TEAM_ALL, (int)me, me == 0 ? 0 : GASNET_BARRIERFLAG_ANONYMOUS) == GASNET_OK);
     gasnet_coll_barrier_notify(GASNET_TEAM_ALL, (int)me, 0);
-    {
-        int rc;
-        while ((rc = gasnet_coll_barrier_try(GASNET_TEAM_ALL, (int)me, 0)) == GASNET_ERR_NOT_READY) continue;
-        CHECK(rc == (np == 1 ? GASNET_OK : GASNET_ERR_BARRIER_MISMATCH));
-    }
+    int rc;
+    while ((rc = gasnet_coll_barrier_try(GASNET_TEAM_ALL, (int)me, 0)) == GASNET_ERR_NOT_READY) continue;
+    CHECK(rc == (np == 1 ? GASNET_OK : GASNET_ERR_BARRIER_MISMATCH));
     gasnet_coll_dumpTuningState(NULL, GASNET_TEAM_ALL);
     gasnet_coll_dumpProfile(NULL, GASNET_TEAM_ALL);
 }

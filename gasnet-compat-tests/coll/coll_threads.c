@@ -38,12 +38,10 @@ static void *run(void *argument) {
         snprintf(text, sizeof text, "round %d of thread %d", round, t);
         if (gex_TM_QueryRank(mine) != 0) memset(text, 'x', sizeof text);
         gex_Event_Wait(gex_Coll_BroadcastNB(mine, 0, text, text, sizeof text, 0));
-        {
-            char expected[40];
-            memset(expected, 0, sizeof expected);
-            snprintf(expected, sizeof expected, "round %d of thread %d", round, t);
-            CHECK(memcmp(text, expected, sizeof text) == 0);
-        }
+        char expected[40];
+        memset(expected, 0, sizeof expected);
+        snprintf(expected, sizeof expected, "round %d of thread %d", round, t);
+        CHECK(memcmp(text, expected, sizeof text) == 0);
         if (round % 10 == 0) {
             gex_TM_t sub = split(mine, (int)(gex_TM_QueryRank(mine) % 2), 0);
             meet(sub);

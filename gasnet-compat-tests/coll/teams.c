@@ -169,13 +169,11 @@ static void many(void) {
 int main(int argc, char **argv) {
     test_init("teams", &argc, &argv);
     OK(gex_EP_RegisterHandlers(ep, table, ARRAY_LENGTH(table)));
-    {
-        gex_TM_t early = split(tm, 0, (int)me); /* before there are segments */
-        test_attach(8192);
-        barrier();
-        use(early, 11);
-        CHECK(gex_TM_Destroy(early, NULL, 0) == 0);
-    }
+    gex_TM_t early = split(tm, 0, (int)me); /* before there are segments */
+    test_attach(8192);
+    barrier();
+    use(early, 11);
+    CHECK(gex_TM_Destroy(early, NULL, 0) == 0);
     colors_and_keys();
     scratch_space();
     lists();

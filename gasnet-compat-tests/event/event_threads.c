@@ -6,7 +6,6 @@
 // TIMEOUT: 120
 #include "check.h"
 
-#ifdef TEST_HAS_THREADS
 enum { THREADS = 4, WINDOW = 16, BYTES = 30000, COME_AND_GO = 200 };
 static gex_Rank_t peer;
 static char *remote;
@@ -102,45 +101,37 @@ static void *short_life(void *argument) {
     gex_NBI_Wait(GEX_EC_ALL, 0);
     return NULL;
 }
-#endif
 
 int main(int argc, char **argv) {
     test_init("event_threads", &argc, &argv);
-#ifdef TEST_HAS_THREADS
-    {
-        int t;
-        pthread_t thread;
-        test_attach((uintptr_t)THREADS * WINDOW * BYTES + 4096);
-        source = (char *)malloc((size_t)THREADS * WINDOW * BYTES);
-        peer = (me + 1) % np;
-        remote = seg_of(peer);
-        barrier();
-        PHASE("begun here, finished there");
-        run(begin);
-        run(finish);
-        check_remote();
-        PHASE("begun by threads that ended, finished by the main thread");
-        memset(source, 0, (size_t)THREADS * WINDOW * BYTES);
-        run(region);
-        for (t = 0; t < THREADS; t++) gex_Event_Wait(handed[t][0]);
-        check_remote();
-        PHASE("implicit operations of each thread");
-        run(implicit);
-        barrier();
-        PHASE("threads that leave operations behind");
-        for (t = 0; t < 5; t++) run(leave);
-        gex_NBI_Wait(GEX_EC_ALL, 0);
-        CHECK(gex_NBI_Test(GEX_EC_ALL, 0) == 0);
-        barrier();
-        PHASE("threads that come and go");
-        for (t = 0; t < COME_AND_GO; t++) {
-            REQUIRE(pthread_create(&thread, NULL, short_life, (void *)(uintptr_t)t) == 0);
-            REQUIRE(pthread_join(thread, NULL) == 0);
-        }
-        barrier();
+    pthread_t thread;
+    test_attach((uintptr_t)THREADS * WINDOW * BYTES + 4096);
+    source = (char *)malloc((size_t)THREADS * WINDOW * BYTES);
+    peer = (me + 1) % np;
+    remote = seg_of(peer);
+    barrier();
+    PHASE("begun here, finished there");
+    run(begin);
+    run(finish);
+    check_remote();
+    PHASE("begun by threads that ended, finished by the main thread");
+    memset(source, 0, (size_t)THREADS * WINDOW * BYTES);
+    run(region);
+    for (int t = 0; t < THREADS; t++) gex_Event_Wait(handed[t][0]);
+    check_remote();
+    PHASE("implicit operations of each thread");
+    run(implicit);
+    barrier();
+    PHASE("threads that leave operations behind");
+    for (int t = 0; t < 5; t++) run(leave);
+    gex_NBI_Wait(GEX_EC_ALL, 0);
+    CHECK(gex_NBI_Test(GEX_EC_ALL, 0) == 0);
+    barrier();
+    PHASE("threads that come and go");
+    for (int t = 0; t < COME_AND_GO; t++) {
+        REQUIRE(pthread_create(&thread, NULL, short_life, (void *)(uintptr_t)t) == 0);
+        REQUIRE(pthread_join(thread, NULL) == 0);
     }
-#else
-    test_skip("needs threads that call GASNet at the same time");
-#endif
+    barrier();
     return test_finish();
 }

@@ -7,7 +7,6 @@
 
 #include <sched.h>
 
-#ifdef TEST_HAS_THREADS
 enum { THREADS = 4, ROUNDS = 20000 };
 static gex_HSL_t lock = GEX_HSL_INITIALIZER;
 static volatile long counter;
@@ -40,31 +39,23 @@ static void *hold(void *unused) {
     ATOMIC_SET(&stage, 3);
     return NULL;
 }
-#endif
 
 int main(int argc, char **argv) {
     test_init("hsl_threads", &argc, &argv);
-#ifdef TEST_HAS_THREADS
-    {
-        pthread_t thread[THREADS];
-        int i;
-        PHASE("contention");
-        for (i = 0; i < THREADS; i++) REQUIRE(pthread_create(&thread[i], NULL, contend, NULL) == 0);
-        for (i = 0; i < THREADS; i++) REQUIRE(pthread_join(thread[i], NULL) == 0);
-        CHECKF(counter == (long)THREADS * ROUNDS, "%ld", counter);
-        PHASE("trylock on a held lock");
-        REQUIRE(pthread_create(&thread[0], NULL, hold, NULL) == 0);
-        while (ATOMIC_GET(&stage) != 1) sched_yield();
-        for (i = 0; i < 100; i++) CHECK(gex_HSL_Trylock(&lock) == GASNET_ERR_NOT_READY);
-        ATOMIC_SET(&stage, 2);
-        gex_HSL_Lock(&lock);
-        gex_HSL_Unlock(&lock);
-        REQUIRE(pthread_join(thread[0], NULL) == 0);
-        CHECK(gex_HSL_Trylock(&lock) == GASNET_OK);
-        gex_HSL_Unlock(&lock);
-    }
-#else
-    test_skip("needs threads");
-#endif
+    pthread_t thread[THREADS];
+    PHASE("contention");
+    for (int i = 0; i < THREADS; i++) REQUIRE(pthread_create(&thread[i], NULL, contend, NULL) == 0);
+    for (int i = 0; i < THREADS; i++) REQUIRE(pthread_join(thread[i], NULL) == 0);
+    CHECKF(counter == (long)THREADS * ROUNDS, "%ld", counter);
+    PHASE("trylock on a held lock");
+    REQUIRE(pthread_create(&thread[0], NULL, hold, NULL) == 0);
+    while (ATOMIC_GET(&stage) != 1) sched_yield();
+    for (int i = 0; i < 100; i++) CHECK(gex_HSL_Trylock(&lock) == GASNET_ERR_NOT_READY);
+    ATOMIC_SET(&stage, 2);
+    gex_HSL_Lock(&lock);
+    gex_HSL_Unlock(&lock);
+    REQUIRE(pthread_join(thread[0], NULL) == 0);
+    CHECK(gex_HSL_Trylock(&lock) == GASNET_OK);
+    gex_HSL_Unlock(&lock);
     return test_finish();
 }

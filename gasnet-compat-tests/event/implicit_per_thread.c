@@ -5,7 +5,6 @@
 // TIMEOUT: 60
 #include "check.h"
 
-#ifdef TEST_HAS_THREADS
 enum { BYTES = 200000 };
 static char *source;
 static pthread_barrier_t both;
@@ -20,35 +19,27 @@ static void *puts_and_waits(void *argument) {
     CHECK(gex_NBI_Test(GEX_EC_ALL, 0) == 0);
     return NULL;
 }
-#endif
 
 int main(int argc, char **argv) {
     test_init("implicit_per_thread", &argc, &argv);
-#ifdef TEST_HAS_THREADS
-    {
-        pthread_t thread;
-        int round;
-        test_attach(BYTES);
-        source = (char *)malloc(BYTES);
-        for (round = 0; round < 5; round++) {
-            pattern_fill(source, BYTES, (uint64_t)(round * 100) + me);
-            barrier();
-            PHASE("another thread's put is under way");
-            REQUIRE(pthread_barrier_init(&both, NULL, 2) == 0);
-            REQUIRE(pthread_create(&thread, NULL, puts_and_waits, NULL) == 0);
-            pthread_barrier_wait(&both);
-            CHECK(gex_NBI_Test(GEX_EC_ALL, 0) == 0);
-            CHECK(gex_NBI_Test(GEX_EC_PUT, 0) == 0);
-            pthread_barrier_wait(&both);
-            REQUIRE(pthread_join(thread, NULL) == 0);
-            pthread_barrier_destroy(&both);
-            PHASE("it has arrived");
-            barrier();
-            CHECK_PATTERN(seg_of(me), BYTES, (uint64_t)(round * 100) + (me + np - 1) % np);
-        }
+    pthread_t thread;
+    test_attach(BYTES);
+    source = (char *)malloc(BYTES);
+    for (int round = 0; round < 5; round++) {
+        pattern_fill(source, BYTES, (uint64_t)(round * 100) + me);
+        barrier();
+        PHASE("another thread's put is under way");
+        REQUIRE(pthread_barrier_init(&both, NULL, 2) == 0);
+        REQUIRE(pthread_create(&thread, NULL, puts_and_waits, NULL) == 0);
+        pthread_barrier_wait(&both);
+        CHECK(gex_NBI_Test(GEX_EC_ALL, 0) == 0);
+        CHECK(gex_NBI_Test(GEX_EC_PUT, 0) == 0);
+        pthread_barrier_wait(&both);
+        REQUIRE(pthread_join(thread, NULL) == 0);
+        pthread_barrier_destroy(&both);
+        PHASE("it has arrived");
+        barrier();
+        CHECK_PATTERN(seg_of(me), BYTES, (uint64_t)(round * 100) + (me + np - 1) % np);
     }
-#else
-    test_skip("needs threads that call GASNet at the same time");
-#endif
     return test_finish();
 }

@@ -5,7 +5,6 @@
 // TIMEOUT: 60
 #include "check.h"
 
-#ifdef TEST_HAS_THREADS
 #include <sys/syscall.h>
 
 static unsigned yields;
@@ -22,15 +21,10 @@ static unsigned yields_of_polls(int mode) {
     for (int i = 0; i < 200000; i++) OK(gasnet_AMPoll());
     return ATOMIC_GET(&yields) - before;
 }
-#endif
 
 int main(int argc, char **argv) {
     test_init("polls_keep_the_core", &argc, &argv);
-#ifdef TEST_HAS_THREADS
     CHECK(yields_of_polls(GASNET_WAIT_SPIN) == 0);
     CHECK(yields_of_polls(GASNET_WAIT_SPINBLOCK) > 0);
-#else
-    test_skip("needs threads");
-#endif
     return test_finish();
 }

@@ -43,11 +43,7 @@ static void on_medium(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg
 }
 
 static gex_AM_Index_t registered(gex_AM_Fn_t function, gex_Flags_t flags) {
-    gex_AM_Entry_t entry;
-    memset(&entry, 0, sizeof entry);
-    entry.gex_fnptr = function;
-    entry.gex_flags = flags;
-    entry.gex_nargs = 1;
+    gex_AM_Entry_t entry = {.gex_fnptr = function, .gex_flags = flags, .gex_nargs = 1};
     OK(gex_EP_RegisterHandlers(ep, &entry, 1));
     return entry.gex_index;
 }

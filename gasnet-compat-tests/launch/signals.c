@@ -14,9 +14,7 @@ static volatile sig_atomic_t got;
 static void on_signal(int number) { got = number; }
 
 static void install(void) {
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = on_signal;
+    struct sigaction action = {.sa_handler = on_signal};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) sigaction(numbers[i], &action, NULL);
 }
 

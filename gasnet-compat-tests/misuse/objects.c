@@ -142,9 +142,7 @@ static void split_flags_of_create(void) {
 }
 static void create_flags(void) {
     gex_TM_t made;
-    gex_EP_Location_t where;
-    where.gex_rank = me;
-    where.gex_ep_index = 0;
+    gex_EP_Location_t where = {.gex_rank = me, .gex_ep_index = 0};
     gex_TM_Create(&made, 1, tm, &where, 1, NULL, 0, GEX_FLAG_TM_NO_SCRATCH | GEX_FLAG_GLOBALLY_QUIESCED);
 }
 static void scratch_size_min(void) {
@@ -172,9 +170,7 @@ static void split_scratch_outside(void) {
 }
 static void create_scratch_flags(void) {
     gex_TM_t made;
-    gex_EP_Location_t where;
-    where.gex_rank = me;
-    where.gex_ep_index = 0;
+    gex_EP_Location_t where = {.gex_rank = me, .gex_ep_index = 0};
     gex_TM_Create(&made, 1, tm, &where, 1, NULL, 0, GEX_FLAG_TM_NO_SCRATCH | GEX_FLAG_TM_LOCAL_SCRATCH);
 }
 static void create_twice_named(void) {
@@ -186,23 +182,17 @@ static void create_twice_named(void) {
 }
 static void create_count(void) {
     gex_TM_t made[2];
-    gex_EP_Location_t where;
-    where.gex_rank = me;
-    where.gex_ep_index = 0;
+    gex_EP_Location_t where = {.gex_rank = me, .gex_ep_index = 0};
     gex_TM_Create(made, 2, tm, &where, 1, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
 }
 static void create_no_endpoint(void) {
     gex_TM_t made;
-    gex_EP_Location_t where;
-    where.gex_rank = me;
-    where.gex_ep_index = 5;
+    gex_EP_Location_t where = {.gex_rank = me, .gex_ep_index = 5};
     gex_TM_Create(&made, 1, tm, &where, 1, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
 }
 static void create_no_rank(void) {
     gex_TM_t made;
-    gex_EP_Location_t where;
-    where.gex_rank = np;
-    where.gex_ep_index = 0;
+    gex_EP_Location_t where = {.gex_rank = np, .gex_ep_index = 0};
     gex_TM_Create(&made, 1, tm, &where, 1, NULL, 0, GEX_FLAG_TM_NO_SCRATCH | GEX_FLAG_RANK_IS_JOBRANK);
 }
 static void translate_flags(void) { (void)gex_TM_TranslateRankToEP(tm, 0, 1); }

@@ -114,15 +114,13 @@ static void inside(device_class *c, size_t half) {
     place_fill(&p, memory, all, 77);
     OK(gex_Segment_Create(&p.segment, client, memory + OFFSET, bytes, p.kind, 0));
     exchange(&p, half);
-    {
-        char *now = (char *)malloc(all), *before = (char *)malloc(all);
-        pattern_fill(before, all, 77);
-        place_read(&p, now, memory, all);
-        CHECK(memcmp(now, before, OFFSET) == 0);
-        CHECK(memcmp(now + OFFSET + bytes, before + OFFSET + bytes, all - OFFSET - bytes) == 0);
-        free(now);
-        free(before);
-    }
+    char *now = (char *)malloc(all), *before = (char *)malloc(all);
+    pattern_fill(before, all, 77);
+    place_read(&p, now, memory, all);
+    CHECK(memcmp(now, before, OFFSET) == 0);
+    CHECK(memcmp(now + OFFSET + bytes, before + OFFSET + bytes, all - OFFSET - bytes) == 0);
+    free(now);
+    free(before);
     gex_Segment_Destroy(p.segment, 0);
     c->release(c, memory);
     gex_MK_Destroy(p.kind, 0);

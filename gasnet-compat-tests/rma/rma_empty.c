@@ -15,11 +15,9 @@ int main(int argc, char **argv) {
         memset(&leaf, 0x5A, sizeof leaf);
         gex_Event_t event = gex_RMA_PutNB(tm, peer, remote, &local, 0, &leaf, 0);
         CHECK(event != GEX_EVENT_NO_OP && leaf != GEX_EVENT_NO_OP);
-        {
-            gex_Event_t untouched;
-            memset(&untouched, 0x5A, sizeof untouched);
-            REQUIRE(memcmp(&untouched, &leaf, sizeof leaf) != 0); /* specification, Extended API, note 2b */
-        }
+        gex_Event_t untouched;
+        memset(&untouched, 0x5A, sizeof untouched);
+        REQUIRE(memcmp(&untouched, &leaf, sizeof leaf) != 0); /* specification, Extended API, note 2b */
         gex_Event_Wait(leaf);
         gex_Event_Wait(event);
         gex_Event_Wait(gex_RMA_PutNB(tm, peer, remote, NULL, 0, GEX_EVENT_NOW, 0));

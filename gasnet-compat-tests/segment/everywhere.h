@@ -129,8 +129,7 @@ static void atomics(gex_Rank_t peer, char *remote) {
  * `stack` has AREA + 64 bytes. */
 static void everywhere(char *stack) {
     char *out = (char *)malloc(AREA + 64), *in = (char *)malloc(AREA + 64);
-    struct areas mine;
-    memset(&mine, 0, sizeof mine);
+    struct areas mine = {0};
     mine.base[0] = static_area + 5;
     mine.base[1] = stack + 3;
     mine.base[2] = (char *)malloc(AREA + 64);

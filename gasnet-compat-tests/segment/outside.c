@@ -65,27 +65,26 @@ static void exchange(char *block, gex_Flags_t flag) {
             CHECK_PATTERN(got, bytes, seed + me + (uint64_t)form);
             barrier();
         }
-        { /* scattered: one source, two remote pieces in turned order, and back */
-            size_t half = bytes / 2;
-            gex_Memvec_t there[2], here[1];
-            there[0].gex_addr = table[right] + half;
-            there[0].gex_len = bytes - half;
-            there[1].gex_addr = table[right];
-            there[1].gex_len = half;
-            here[0].gex_addr = data;
-            here[0].gex_len = bytes;
-            memset(block, 0, MOST + 1);
-            pattern_fill(data, bytes, seed + me);
-            barrier();
-            OK(gex_VIS_VectorPutBlocking(tm, right, 2, there, 1, here, flag));
-            barrier();
-            pattern_fill(got, bytes, seed + left);
-            CHECK(memcmp(got, block + half, bytes - half) == 0 && memcmp(got + (bytes - half), block, half) == 0);
-            here[0].gex_addr = got;
-            OK(gex_VIS_VectorGetBlocking(tm, 1, here, right, 2, there, flag));
-            CHECK_PATTERN(got, bytes, seed + me);
-            barrier();
-        }
+        /* scattered: one source, two remote pieces in turned order, and back */
+        size_t half = bytes / 2;
+        gex_Memvec_t there[2], here[1];
+        there[0].gex_addr = table[right] + half;
+        there[0].gex_len = bytes - half;
+        there[1].gex_addr = table[right];
+        there[1].gex_len = half;
+        here[0].gex_addr = data;
+        here[0].gex_len = bytes;
+        memset(block, 0, MOST + 1);
+        pattern_fill(data, bytes, seed + me);
+        barrier();
+        OK(gex_VIS_VectorPutBlocking(tm, right, 2, there, 1, here, flag));
+        barrier();
+        pattern_fill(got, bytes, seed + left);
+        CHECK(memcmp(got, block + half, bytes - half) == 0 && memcmp(got + (bytes - half), block, half) == 0);
+        here[0].gex_addr = got;
+        OK(gex_VIS_VectorGetBlocking(tm, 1, here, right, 2, there, flag));
+        CHECK_PATTERN(got, bytes, seed + me);
+        barrier();
         if (bytes > 0) { /* a Long there, its answer into the own second half; then the same with a prepared payload */
             char *back = block + MOST + 8;
             gex_AM_Arg_t high = (gex_AM_Arg_t)((uint64_t)(uintptr_t)back >> 32), low = (gex_AM_Arg_t)(uintptr_t)back;

@@ -242,11 +242,10 @@ static void read_constant(mixer_t *mixer, gex_Rank_t from) {
 }
 
 static void mix(int thread) {
-    mixer_t mixer;
-    mixer.random = seed + 1000003 * (uint64_t)me + 7919 * (uint64_t)thread + 1;
-    mixer.thread = thread;
-    mixer.buffer = (char *)malloc(LARGEST + 8);
-    mixer.stable = (char *)malloc(LARGEST + 8);
+    mixer_t mixer = {.random = seed + 1000003 * (uint64_t)me + 7919 * (uint64_t)thread + 1,
+                     .thread = thread,
+                     .buffer = (char *)malloc(LARGEST + 8),
+                     .stable = (char *)malloc(LARGEST + 8)};
     for (int i = 0; i < 8; i++) next_random(&mixer.random);
     for (int i = 0; i < STEPS; i++) {
         gex_Rank_t to = (gex_Rank_t)pick(&mixer, (uint32_t)np);

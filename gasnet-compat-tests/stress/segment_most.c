@@ -28,11 +28,9 @@ int main(int argc, char **argv) {
     size_t i;
     test_init("segment_most", &argc, &argv);
     share_setup();
-    {
-        uint64_t memory = memory_bytes();
-        memory = *SHARED(uint64_t, share(&memory, sizeof memory), 0); /* one number for all */
-        want = (uintptr_t)(memory / 4 * 3 / np) / GASNET_PAGESIZE * GASNET_PAGESIZE;
-    }
+    uint64_t memory = memory_bytes();
+    memory = *SHARED(uint64_t, share(&memory, sizeof memory), 0); /* one number for all */
+    want = (uintptr_t)(memory / 4 * 3 / np) / GASNET_PAGESIZE * GASNET_PAGESIZE;
     most = gasnet_getMaxLocalSegmentSize();
 #ifndef GASNET_CONDUIT_ELAN /* an Elan3 has less room */
     CHECKF(most >= want, "segments of at most %zu bytes are promised; three quarters of the memory are %zu per rank",

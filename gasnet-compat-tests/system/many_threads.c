@@ -7,7 +7,6 @@
 
 #include <sched.h>
 
-#ifdef TEST_HAS_THREADS
 static char *remote;
 static gex_Rank_t peer;
 static int alive, leave;
@@ -28,40 +27,35 @@ static void *stay(void *argument) {
     visit(argument);
     return NULL;
 }
-#endif
 
 int main(int argc, char **argv) {
     test_init("many_threads", &argc, &argv);
-#ifdef TEST_HAS_THREADS
     {
         enum { WAVE = 8, WAVES = 125, SAMPLE = 60 };
         pthread_t thread[SAMPLE];
         uint64_t most = gex_System_QueryMaxThreads();
-        int i, w, sample = most - 1 < SAMPLE ? (int)(most - 1) : SAMPLE;
+        int sample = most - 1 < SAMPLE ? (int)(most - 1) : SAMPLE;
         test_attach(65536);
         peer = (me + 1) % np;
         remote = seg_of(peer);
         barrier();
         PHASE("a thousand visits");
-        for (w = 0; w < WAVES; w++) {
+        for (int w = 0; w < WAVES; w++) {
             int wave = most - 1 < WAVE ? (int)(most - 1) : WAVE;
-            for (i = 0; i < wave; i++) REQUIRE(pthread_create(&thread[i], NULL, visit, (void *)(uintptr_t)i) == 0);
-            for (i = 0; i < wave; i++) REQUIRE(pthread_join(thread[i], NULL) == 0);
+            for (int i = 0; i < wave; i++) REQUIRE(pthread_create(&thread[i], NULL, visit, (void *)(uintptr_t)i) == 0);
+            for (int i = 0; i < wave; i++) REQUIRE(pthread_join(thread[i], NULL) == 0);
         }
         barrier();
         PHASE("many at once");
-        for (i = 0; i < sample; i++) REQUIRE(pthread_create(&thread[i], NULL, stay, (void *)(uintptr_t)i) == 0);
+        for (int i = 0; i < sample; i++) REQUIRE(pthread_create(&thread[i], NULL, stay, (void *)(uintptr_t)i) == 0);
         while (ATOMIC_GET(&alive) != sample) {
             gasnet_AMPoll();
             sched_yield();
         }
         ATOMIC_SET(&leave, 1);
         barrier();
-        for (i = 0; i < sample; i++) REQUIRE(pthread_join(thread[i], NULL) == 0);
+        for (int i = 0; i < sample; i++) REQUIRE(pthread_join(thread[i], NULL) == 0);
         barrier();
     }
-#else
-    test_skip("needs threads that call GASNet at the same time");
-#endif
     return test_finish();
 }

@@ -108,31 +108,28 @@ int main(int argc, char **argv) {
 
     PHASE("comparison");
     const void *all = share(&mine, sizeof mine);
-    {
-        unsigned *seen_nbrhd = (unsigned *)calloc(np, sizeof *seen_nbrhd);
-        unsigned *seen_host = (unsigned *)calloc(np, sizeof *seen_host);
-        for (gex_Rank_t r = 0; r < np; r++) {
-            const Position *p = SHARED(Position, all, r);
-            CHECK(p->nbrhds == mine.nbrhds && p->hosts == mine.hosts);
-            REQUIRE(p->nbrhd_rank < np && p->host_rank < np);
-            CHECK((p->nbrhd_rank == mine.nbrhd_rank) == contains(nbrhd, nbrhd_count, r));
-            CHECK((p->host_rank == mine.host_rank) == contains(host, host_count, r));
-            if (p->nbrhd_rank == mine.nbrhd_rank) CHECK(p->nbrhd_count == mine.nbrhd_count);
-            if (p->host_rank == mine.host_rank) CHECK(p->host_count == mine.host_count);
-            seen_nbrhd[p->nbrhd_rank]++;
-            seen_host[p->host_rank]++;
-        }
-        for (gex_Rank_t r = 0; r < np; r++) {
-            const Position *p = SHARED(Position, all, r);
-            CHECK(seen_nbrhd[p->nbrhd_rank] == p->nbrhd_count);
-            CHECK(seen_host[p->host_rank] == p->host_count);
-        }
-        for (gex_Rank_t i = 0; i < mine.nbrhds; i++)
-            CHECKF(seen_nbrhd[i] > 0, "neighbourhood %u is empty", (unsigned)i);
-        for (gex_Rank_t i = 0; i < mine.hosts; i++) CHECKF(seen_host[i] > 0, "host %u is empty", (unsigned)i);
-        free(seen_nbrhd);
-        free(seen_host);
+    unsigned *seen_nbrhd = (unsigned *)calloc(np, sizeof *seen_nbrhd);
+    unsigned *seen_host = (unsigned *)calloc(np, sizeof *seen_host);
+    for (gex_Rank_t r = 0; r < np; r++) {
+        const Position *p = SHARED(Position, all, r);
+        CHECK(p->nbrhds == mine.nbrhds && p->hosts == mine.hosts);
+        REQUIRE(p->nbrhd_rank < np && p->host_rank < np);
+        CHECK((p->nbrhd_rank == mine.nbrhd_rank) == contains(nbrhd, nbrhd_count, r));
+        CHECK((p->host_rank == mine.host_rank) == contains(host, host_count, r));
+        if (p->nbrhd_rank == mine.nbrhd_rank) CHECK(p->nbrhd_count == mine.nbrhd_count);
+        if (p->host_rank == mine.host_rank) CHECK(p->host_count == mine.host_count);
+        seen_nbrhd[p->nbrhd_rank]++;
+        seen_host[p->host_rank]++;
     }
+    for (gex_Rank_t r = 0; r < np; r++) {
+        const Position *p = SHARED(Position, all, r);
+        CHECK(seen_nbrhd[p->nbrhd_rank] == p->nbrhd_count);
+        CHECK(seen_host[p->host_rank] == p->host_count);
+    }
+    for (gex_Rank_t i = 0; i < mine.nbrhds; i++) CHECKF(seen_nbrhd[i] > 0, "neighbourhood %u is empty", (unsigned)i);
+    for (gex_Rank_t i = 0; i < mine.hosts; i++) CHECKF(seen_host[i] > 0, "host %u is empty", (unsigned)i);
+    free(seen_nbrhd);
+    free(seen_host);
 
     PHASE("in a handler");
     for (gex_Rank_t r = 0; r < np; r++) gex_AM_RequestShort0(tm, r, handler_index, 0);

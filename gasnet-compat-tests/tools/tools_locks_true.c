@@ -53,9 +53,7 @@ int main(void) {
     (gasnett_rwlock_unlock)(&r);
     (gasnett_rwlock_assertunlocked)(&r);
     (gasnett_rwlock_destroy)(&r);
-    {
-        void (*wait)(gasnett_cond_t *, gasnett_mutex_t *) = (gasnett_cond_wait);
-        CHECK(wait != NULL);
-    }
+    void (*wait)(gasnett_cond_t *, gasnett_mutex_t *) = (gasnett_cond_wait);
+    CHECK(wait != NULL);
     return test_result("tools_locks_true");
 }

@@ -22,14 +22,12 @@ static void zero_counting(void) {
             CHECK(!memcmp(copy + 8, source + from, length) && copy[7] == 0x55 && copy[8 + length] == 0x55);
         }
     }
-    {
-        size_t big = 10 * 4096 + 5;
-        char *a = (char *)calloc(1, big), *b = (char *)malloc(big);
-        a[5000] = 1;
-        CHECK(gasnett_count0s_copy(b, a, big) == big - 1 && b[5000] == 1 && b[big - 1] == 0);
-        free(a);
-        free(b);
-    }
+    size_t big = 10 * 4096 + 5;
+    char *a = (char *)calloc(1, big), *b = (char *)malloc(big);
+    a[5000] = 1;
+    CHECK(gasnett_count0s_copy(b, a, big) == big - 1 && b[5000] == 1 && b[big - 1] == 0);
+    free(a);
+    free(b);
     CHECK(gasnett_count0s_uint32_t(0) == 4 && gasnett_count0s_uint32_t(0x00FF0001) == 2 &&
           gasnett_count0s_uint32_t(~0u) == 0);
     CHECK(gasnett_count0s_uint64_t(0) == 8 && gasnett_count0s_uint64_t(0x8000000000000001ull) == 6);
@@ -93,13 +91,11 @@ int main(void) {
     memory[3 * GASNETT_PAGESIZE - 1] = 1;
 
     GASNETT_VALUE_ASSIGN(bytes, 0x01020304, 4);
-    {
-        uint32_t word;
-        GASNETT_FAST_UNALIGNED_MEMCPY(&word, bytes, 4);
-        CHECK(word == 0x01020304);
-        word = 0x00030201;
-        GASNETT_FAST_ALIGNED_MEMCPY(bytes, &word, 4);
-    }
+    uint32_t word;
+    GASNETT_FAST_UNALIGNED_MEMCPY(&word, bytes, 4);
+    CHECK(word == 0x01020304);
+    word = 0x00030201;
+    GASNETT_FAST_ALIGNED_MEMCPY(bytes, &word, 4);
     CHECK(load3(bytes) == (gasnett_isLittleEndian() ? 0x030201u : 0x000302u));
     return test_result("tools_misc");
 }

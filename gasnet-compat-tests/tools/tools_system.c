@@ -41,18 +41,16 @@ int main(void) {
     CHECK(gasnett_cpu_count() == sysconf(_SC_NPROCESSORS_ONLN));
     CHECK(gasnett_getPhysMemSz(0) == (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE));
     CHECK(gasnett_getPhysMemSz(1) == gasnett_getPhysMemSz(0));
-    {
-        union {
-            uint16_t word;
-            uint8_t bytes[2];
-        } u = {1};
-        CHECK(gasnett_isLittleEndian() == u.bytes[0]);
+    union {
+        uint16_t word;
+        uint8_t bytes[2];
+    } u = {1};
+    CHECK(gasnett_isLittleEndian() == u.bytes[0]);
 #if PLATFORM_ARCH_LITTLE_ENDIAN
-        CHECK(u.bytes[0] == 1);
+    CHECK(u.bytes[0] == 1);
 #else
-        CHECK(u.bytes[0] == 0);
+    CHECK(u.bytes[0] == 0);
 #endif
-    }
 #if GASNET_DEBUG
     CHECK(gasnett_performance_warning_str()[0] != 0);
 #else

@@ -96,25 +96,21 @@ int main(void) {
     CHECK(gasnett_nsleep(300 * 1000000ull) == 0);
     now = gasnett_ticks_now();
     wall = gasnett_gettimeofday_us() - wall;
-    {
-        double us = (double)gasnett_ticks_to_us(now - start);
-        CHECK(us >= 299000);
-        CHECK(us < 1.1 * (double)wall && (double)wall < 1.1 * us);
-        CHECK(gasnett_ticks_to_ns(now - start) / 1000 == gasnett_ticks_to_us(now - start));
-        CHECK(gasnett_ticks_to_us(now) - gasnett_ticks_to_us(start) <= gasnett_ticks_to_us(now - start) + 1);
-    }
+    double us = (double)gasnett_ticks_to_us(now - start);
+    CHECK(us >= 299000);
+    CHECK(us < 1.1 * (double)wall && (double)wall < 1.1 * us);
+    CHECK(gasnett_ticks_to_ns(now - start) / 1000 == gasnett_ticks_to_us(now - start));
+    CHECK(gasnett_ticks_to_us(now) - gasnett_ticks_to_us(start) <= gasnett_ticks_to_us(now - start) + 1);
 
     /* Sleep: zero returns at once, a signal ends it early with EINTR. */
     CHECK(gasnett_nsleep(0) == 0);
-    {
-        struct itimerval timer;
-        gasnett_reghandler(SIGALRM, on_alarm);
-        memset(&timer, 0, sizeof(timer));
-        timer.it_value.tv_usec = 50000;
-        setitimer(ITIMER_REAL, &timer, NULL);
-        errno = 0;
-        CHECK(gasnett_nsleep(60 * 1000000000ull) != 0);
-        CHECK(errno == EINTR && alarms);
-    }
+    struct itimerval timer;
+    gasnett_reghandler(SIGALRM, on_alarm);
+    memset(&timer, 0, sizeof(timer));
+    timer.it_value.tv_usec = 50000;
+    setitimer(ITIMER_REAL, &timer, NULL);
+    errno = 0;
+    CHECK(gasnett_nsleep(60 * 1000000000ull) != 0);
+    CHECK(errno == EINTR && alarms);
     return test_result("tools_timers");
 }

@@ -121,13 +121,11 @@ static void messages(void) {
     did("REQUEST_LONG", AM, peer, 500);
     gex_AM_RequestLong1(tm, peer, LONG, memory, 500, theirs, GEX_EVENT_NOW, 0, 1);
     expected++;
-    {
-        gex_AM_SrcDesc_t message = gex_AM_PrepareRequestMedium(tm, peer, NULL, 10, 64, NULL, 0, 1);
-        memset(gex_AM_SrcDescAddr(message), 1, 50);
-        did("REQUEST_MEDIUM", AM, peer, 50);
-        gex_AM_CommitRequestMedium1(message, MEDIUM, 50, 7);
-        expected++;
-    }
+    gex_AM_SrcDesc_t message = gex_AM_PrepareRequestMedium(tm, peer, NULL, 10, 64, NULL, 0, 1);
+    memset(gex_AM_SrcDescAddr(message), 1, 50);
+    did("REQUEST_MEDIUM", AM, peer, 50);
+    gex_AM_CommitRequestMedium1(message, MEDIUM, 50, 7);
+    expected++;
     GASNET_BLOCKUNTIL(replies == expected);
 }
 
@@ -166,24 +164,22 @@ static void transfers(gex_Rank_t other, char *remote) {
     did("GET_VAL", GET, other, 8);
     (void)gex_RMA_GetBlockingVal(tm, other, remote, 8, 0);
     GASNETT_TRACE_SETSOURCELINE("src/scattered.c", 20);
-    {
-        gex_Memvec_t to[2] = {{remote, 10}, {remote + 100, 20}}, from[1] = {{memory, 30}};
-        void *list[2] = {remote, remote + 64}, *own[1] = {memory};
-        ptrdiff_t far_step[1] = {64}, near_step[1] = {16};
-        size_t count[1] = {5};
-        did("PUT_VECTOR", PUT, other, 30);
-        gex_VIS_VectorPutBlocking(tm, other, 2, to, 1, from, 0);
-        did("GET_VECTOR", GET, other, 30);
-        gex_VIS_VectorGetBlocking(tm, 1, from, other, 2, to, 0);
-        did("PUT_INDEXED", PUT, other, 64);
-        gex_VIS_IndexedPutBlocking(tm, other, 2, list, 32, 1, own, 64, 0);
-        did("GET_INDEXED", GET, other, 64);
-        gex_VIS_IndexedGetBlocking(tm, 1, own, 64, other, 2, list, 32, 0);
-        did("PUT_STRIDED", PUT, other, 80);
-        gex_VIS_StridedPutBlocking(tm, other, remote, far_step, memory, near_step, 16, count, 1, 0);
-        did("GET_STRIDED", GET, other, 80);
-        gex_VIS_StridedGetBlocking(tm, memory, near_step, other, remote, far_step, 16, count, 1, 0);
-    }
+    gex_Memvec_t to[2] = {{remote, 10}, {remote + 100, 20}}, from[1] = {{memory, 30}};
+    void *list[2] = {remote, remote + 64}, *own[1] = {memory};
+    ptrdiff_t far_step[1] = {64}, near_step[1] = {16};
+    size_t count[1] = {5};
+    did("PUT_VECTOR", PUT, other, 30);
+    gex_VIS_VectorPutBlocking(tm, other, 2, to, 1, from, 0);
+    did("GET_VECTOR", GET, other, 30);
+    gex_VIS_VectorGetBlocking(tm, 1, from, other, 2, to, 0);
+    did("PUT_INDEXED", PUT, other, 64);
+    gex_VIS_IndexedPutBlocking(tm, other, 2, list, 32, 1, own, 64, 0);
+    did("GET_INDEXED", GET, other, 64);
+    gex_VIS_IndexedGetBlocking(tm, 1, own, 64, other, 2, list, 32, 0);
+    did("PUT_STRIDED", PUT, other, 80);
+    gex_VIS_StridedPutBlocking(tm, other, remote, far_step, memory, near_step, 16, count, 1, 0);
+    did("GET_STRIDED", GET, other, 80);
+    gex_VIS_StridedGetBlocking(tm, memory, near_step, other, remote, far_step, 16, count, 1, 0);
 }
 
 static void atomics(void) {

@@ -119,23 +119,21 @@ static void make_lists(struct operation *o, char *to, char *from) {
         place(&o->from, from, lengths, n, o->total, 0);
         return;
     }
-    {
-        static const size_t common[] = {1, 2, 4, 8, 16, 24, 100, 256, 300, 1000, 8, 8};
-        size_t len = common[pick(0, ARRAY_LENGTH(common) - 1)], ratio = pick(0, 2) ? 1 : pick(1, 5);
-        struct side *few = pick(0, 1) ? &o->to : &o->from, *many = few == &o->to ? &o->from : &o->to;
-        if (len * ratio > slot_bytes) ratio = len = 1;
-        size_t most = smaller((unsigned)(slot_bytes / (len * ratio)), MAX_PIECES / (unsigned)ratio);
-        few->count = pick(0, 6) == 0 ? 0 : pick(1, most);
-        few->len = len * ratio;
-        many->count = few->count * ratio;
-        many->len = len;
-        if (few->count == 0 && pick(0, 1)) many->count = 3, many->len = 0;
-        o->total = few->count * few->len;
-        for (size_t i = 0; i < o->to.count; i++) lengths[i] = o->to.len;
-        place(&o->to, to, lengths, o->to.count, o->total, 1);
-        for (size_t i = 0; i < o->from.count; i++) lengths[i] = o->from.len;
-        place(&o->from, from, lengths, o->from.count, o->total, 0);
-    }
+    static const size_t common[] = {1, 2, 4, 8, 16, 24, 100, 256, 300, 1000, 8, 8};
+    size_t len = common[pick(0, ARRAY_LENGTH(common) - 1)], ratio = pick(0, 2) ? 1 : pick(1, 5);
+    struct side *few = pick(0, 1) ? &o->to : &o->from, *many = few == &o->to ? &o->from : &o->to;
+    if (len * ratio > slot_bytes) ratio = len = 1;
+    size_t most = smaller((unsigned)(slot_bytes / (len * ratio)), MAX_PIECES / (unsigned)ratio);
+    few->count = pick(0, 6) == 0 ? 0 : pick(1, most);
+    few->len = len * ratio;
+    many->count = few->count * ratio;
+    many->len = len;
+    if (few->count == 0 && pick(0, 1)) many->count = 3, many->len = 0;
+    o->total = few->count * few->len;
+    for (size_t i = 0; i < o->to.count; i++) lengths[i] = o->to.len;
+    place(&o->to, to, lengths, o->to.count, o->total, 1);
+    for (size_t i = 0; i < o->from.count; i++) lengths[i] = o->from.len;
+    place(&o->from, from, lengths, o->from.count, o->total, 0);
 }
 
 /* Strides in which elements do not overlap; returns the bytes from the lowest to the highest. */
@@ -255,11 +253,9 @@ static void start(int slot) {
     from = o->is_put ? (char *)o->local : remote;
     if (o->shape == STRIDED) make_strided(o);
     else make_lists(o, to, from);
-    {
-        const unsigned char *source = o->is_put ? o->local : shadow_slot(o->peer, slot);
-        memcpy(o->wanted, o->is_put ? shadow_slot(o->peer, slot) : o->local, slot_bytes);
-        for (size_t i = 0; i < o->total; i++) o->wanted[o->to.map[i]] = source[o->from.map[i]];
-    }
+    const unsigned char *source = o->is_put ? o->local : shadow_slot(o->peer, slot);
+    memcpy(o->wanted, o->is_put ? shadow_slot(o->peer, slot) : o->local, slot_bytes);
+    for (size_t i = 0; i < o->total; i++) o->wanted[o->to.map[i]] = source[o->from.map[i]];
     if (o->is_put && pick(0, 3) == 0) {
         size_t bytes = pick(0, 3) == 0 ? GEX_VIS_MAX_PEERCOMPLETION : pick(0, GEX_VIS_MAX_PEERCOMPLETION);
         pattern_fill(o->payload, bytes, me);
