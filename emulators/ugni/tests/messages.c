@@ -8,15 +8,13 @@
 enum { CREDITS = 4, LONGEST = 100 };
 
 static gni_smsg_attr_t mailbox(const struct end *end) {
-    gni_smsg_attr_t attr;
-    memset(&attr, 0, sizeof attr);
-    attr.msg_type = GNI_SMSG_TYPE_MBOX_AUTO_RETRANSMIT;
-    attr.msg_buffer = end->buffer;
-    attr.buff_size = 4096;
-    attr.mem_hndl = end->handle;
-    attr.mbox_offset = 1024;
-    attr.mbox_maxcredit = CREDITS;
-    attr.msg_maxsize = LONGEST;
+    gni_smsg_attr_t attr = {.msg_type = GNI_SMSG_TYPE_MBOX_AUTO_RETRANSMIT,
+                            .msg_buffer = end->buffer,
+                            .buff_size = 4096,
+                            .mem_hndl = end->handle,
+                            .mbox_offset = 1024,
+                            .mbox_maxcredit = CREDITS,
+                            .msg_maxsize = LONGEST};
     return attr;
 }
 

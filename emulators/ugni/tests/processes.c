@@ -83,14 +83,12 @@ void test_processes(void) {
     waitpid(child, &status, 0);
     d = descriptor(GNI_POST_FMA_PUT, &a, &peer, 8);
     must(post(&a, &d) == 0, "put");
-    {
-        gni_cq_entry_t entry;
-        gni_post_descriptor_t *done;
-        char text[64] = "";
-        gni_return_t code = wait_for(a.source, &entry);
-        GNI_CqErrorStr(entry, text, sizeof text);
-        say("processes", "put to a process that was killed: %s, %s, %s", name(code),
-            name(GNI_GetCompleted(a.source, entry, &done)), text);
-    }
+    gni_cq_entry_t entry;
+    gni_post_descriptor_t *done;
+    char text[64] = "";
+    gni_return_t code = wait_for(a.source, &entry);
+    GNI_CqErrorStr(entry, text, sizeof text);
+    say("processes", "put to a process that was killed: %s, %s, %s", name(code),
+        name(GNI_GetCompleted(a.source, entry, &done)), text);
     destroy_end(&a);
 }

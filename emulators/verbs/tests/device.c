@@ -67,11 +67,9 @@ static void transfers(const char *how, struct ibv_mr *mr, uint64_t iova, uint8_t
     say("device", "the lowest byte there: %d", view[200]);
     memcpy(a.buffer, "overwritten", 12);
     must(post_receive(&a, 0, 64, 0) == 0, "receive");
-    {
-        struct ibv_sge sge = {iova + 100, 16, mr->lkey};
-        struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
-        must(ibv_post_send(b.qp, &wr, &bad) == 0, "send");
-    }
+    struct ibv_sge sge = {iova + 100, 16, mr->lkey};
+    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
+    must(ibv_post_send(b.qp, &wr, &bad) == 0, "send");
     say_completion("device", "send from it", a.recv_cq);
     say("device", "arrived: %s", a.buffer);
     transfer(&a, "write beyond the end",

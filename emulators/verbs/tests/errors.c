@@ -92,7 +92,6 @@ static void receivers(void) {
 
 static void silence(void) {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-    struct address address;
     struct end a, b;
     connect_pair(&a, &b, NULL);
     must(ibv_modify_qp(b.qp, &attr, IBV_QP_STATE) == 0, "ERR");
@@ -100,20 +99,18 @@ static void silence(void) {
     say_completion("errors", "send to a QP in ERR", a.send_cq);
     finish("send to a QP in ERR", &a, &b);
     // A QP that is connected to another one.
-    {
-        struct end c;
-        connect_pair(&a, &b, NULL);
-        make_end(&c, &devices[0], &(struct options){0});
-        c.psn = a.psn;
-        address = address_of(&b);
-        must(to_init(&c, ALL) == 0 && to_rtr(&c, &address) == 0 && to_rts(&c) == 0, "connect");
-        must(post_receive(&b, 0, 64, 0) == 0, "receive");
-        must(post(&c, (struct work){.opcode = IBV_WR_SEND, .bytes = 8}) == 0, "send");
-        say_completion("errors", "send to a QP of another connection", c.send_cq);
-        say("errors", "its receive: %s", nothing(b.recv_cq) ? "none" : "some");
-        destroy_end(&c);
-        destroy_pair(&a, &b);
-    }
+    struct end c;
+    connect_pair(&a, &b, NULL);
+    make_end(&c, &devices[0], &(struct options){0});
+    c.psn = a.psn;
+    struct address address = address_of(&b);
+    must(to_init(&c, ALL) == 0 && to_rtr(&c, &address) == 0 && to_rts(&c) == 0, "connect");
+    must(post_receive(&b, 0, 64, 0) == 0, "receive");
+    must(post(&c, (struct work){.opcode = IBV_WR_SEND, .bytes = 8}) == 0, "send");
+    say_completion("errors", "send to a QP of another connection", c.send_cq);
+    say("errors", "its receive: %s", nothing(b.recv_cq) ? "none" : "some");
+    destroy_end(&c);
+    destroy_pair(&a, &b);
     // Both ends must agree on the first packet number.
     make_end(&a, &devices[0], &(struct options){0});
     make_end(&b, &devices[1], &(struct options){0});
