@@ -5,7 +5,7 @@ import time
 
 import managers
 import pytest
-from bed import AFTER_SILENCE, ANY, SOON, Wrong, blocks, inside, short
+from bed import AFTER_SILENCE, ANY, SOON, blocks, inside, short
 from kinds import ALL, QUICK
 
 # Ways of --end: exit code where the job's own is the code, whether the message names the rank.
@@ -89,8 +89,7 @@ def await_sleepers(bed, command):
     """Until two remote shells run this."""
     end = time.monotonic() + SOON
     while sum(p.command == command for p in bed.hosts.strays()) < 2:
-        if time.monotonic() > end:
-            raise Wrong("the remote shells were not started")
+        assert time.monotonic() <= end, "the remote shells were not started"
         time.sleep(0.05)
 
 
@@ -220,8 +219,7 @@ def test_sigkill_of_a_rank_on_another_host(bed, where):
 def test_sigkill_of_an_agent(bed, where):
     with bed.waiting(spawner(bed, where)) as job:
         found = bed.agents(job.await_ranks(), 3)
-        if len(found) != 1:
-            raise Wrong(f"{len(found)} agents on node3")
+        assert len(found) == 1, f"{len(found)} agents on node3"
         bed.kill(3, inside(found[0].pid))
         job.over(None, "node3")
 
@@ -238,8 +236,7 @@ def test_sigkill_of_an_agent_in_a_deep_tree(bed):
 def test_sigkill_of_the_starting_process(bed, where):
     with bed.waiting(spawner(bed, where)) as job:
         found = bed.agents(job.await_ranks(), 1)
-        if len(found) != 1:
-            raise Wrong(f"{len(found)} starting processes on node1")
+        assert len(found) == 1, f"{len(found)} starting processes on node1"
         bed.kill(1, inside(found[0].pid))
         job.over(137)
 
@@ -251,8 +248,7 @@ def test_sigkill_of_a_remote_shell(bed):
         shells = [
             p for p in bed.hosts.strays() if p.host == 1 and p.command.startswith("ssh ") and " node3 " in p.command
         ]
-        if len(shells) != 1:
-            raise Wrong(f"{len(shells)} remote shells for node3")
+        assert len(shells) == 1, f"{len(shells)} remote shells for node3"
         bed.kill(1, inside(shells[0].pid))
         # The control connection is another one: the job may go on, but must still end in order.
         time.sleep(1)
@@ -317,13 +313,13 @@ def test_a_stopped_agent_is_given_up(bed):
     with bed.waiting(bed.servers()) as job:
         agent = end_with_stopped_agent(bed, job)
         got = job.await_end(AFTER_SILENCE)
-        if got == 0 or "node3 has been silent" not in " ".join(job.text()):
-            raise Wrong(f"exit code {got}: {short(' '.join(job.text()))}")
+        assert got != 0 and "node3 has been silent" in " ".join(job.text()), (
+            f"exit code {got}: {short(' '.join(job.text()))}"
+        )
         # It continues, finds its connections closed, and ends its ranks.
         bed.kill(3, agent, "CONT")
         left = bed.left(15)
-        if left:
-            raise Wrong(left)
+        assert not left, left
 
 
 @pytest.mark.hosts("fresh")
@@ -341,8 +337,7 @@ def test_the_starting_host_crashes(bed):
         bed.hosts.crash(1)
         job.await_end(AFTER_SILENCE)
         left = bed.left(AFTER_SILENCE)
-        if left:
-            raise Wrong(left)
+        assert not left, left
 
 
 @pytest.mark.hosts("fresh")
@@ -366,15 +361,14 @@ def test_the_cable_of_a_managers_host_is_pulled(bed):
     words, env = managers.command(bed, "hydra", 6, "--end=wait")
     with bed.start(words, {"TEST_WATCHDOG": "300", **env}) as job:
         ranks = job.await_ranks()
-        if [r.host for r in ranks] != blocks(6, bed.names()):
-            raise Wrong("the ranks are elsewhere")
+        assert [r.host for r in ranks] == blocks(6, bed.names()), "the ranks are elsewhere"
         bed.hosts.link(3, up=False)
         # hydra itself waits for its proxy there; our processes must end, also on the host that is
         # cut off.
         end = time.monotonic() + AFTER_SILENCE
         while [p for p in bed.hosts.strays() if p.command.startswith(bed.program.path)]:
-            if time.monotonic() > end:
-                raise Wrong(f"the ranks still ran: {short(' '.join(job.text()))}")
+            assert time.monotonic() <= end, f"the ranks still ran: {short(' '.join(job.text()))}"
             time.sleep(0.1)
-        if "the connection to host node3 is lost" not in job.text()[1]:
-            raise Wrong(f"there is no message: {short(' '.join(job.text()))}")
+        assert "the connection to host node3 is lost" in job.text()[1], (
+            f"there is no message: {short(' '.join(job.text()))}"
+        )

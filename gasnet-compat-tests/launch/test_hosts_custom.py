@@ -179,16 +179,16 @@ def mute(bed):
 def has_labels(text, ranks):
     """Fails unless every rank's line has its label."""
     for rank in range(ranks):
-        if f"[{rank}] rank {rank} of {ranks}" not in text:
-            raise Wrong(f"no line of rank {rank} has its label: {text}")
+        assert f"[{rank}] rank {rank} of {ranks}" in text, f"no line of rank {rank} has its label: {text}"
 
 
 def has_lines(text, lines):
     """Fails unless three ranks wrote this number of lines, in order."""
     for rank in range(3):
         numbers = [line.split()[4] for line in text.splitlines() if line.startswith(f"rank {rank} says line ")]
-        if numbers != [str(n) for n in range(lines)]:
-            raise Wrong(f"rank {rank} wrote {lines} lines, of which {len(numbers)} came whole, or in another order")
+        assert numbers == [str(n) for n in range(lines)], (
+            f"rank {rank} wrote {lines} lines, of which {len(numbers)} came whole, or in another order"
+        )
 
 
 @pytest.mark.hosts("three", quick=True)
@@ -229,8 +229,7 @@ def test_output_reader_pauses_for_long(bed):
     )
     for rank in range(3):
         came = sum(line.startswith(f"rank {rank} says line ") for line in text.splitlines())
-        if came != lines:
-            raise Wrong(f"rank {rank} wrote {lines} lines, of which {came} came")
+        assert came == lines, f"rank {rank} wrote {lines} lines, of which {came} came"
 
 
 @pytest.mark.hosts("three", quick=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import mpi
 import pytest
-from bed import Wrong, blocks
+from bed import blocks
 
 # Calls every port that listens on this host and is not known, until the file argv[1] is there: with
 # garbage, with half a greeting and with silence, or argv[2] times with silence only.
@@ -50,14 +50,12 @@ def calling(bed, stop, program, *arguments, least):
     """Meanwhile an unauthenticated peer on the first host calls, at least so often."""
     caller = bed.hosts.popen(1, ["python3", "-c", program, stop, *arguments], stdout=-1, text=True)
     try:
-        if caller.stdout.readline() != "ready\n":
-            raise Wrong("the unauthenticated peer did not start")
+        assert caller.stdout.readline() == "ready\n", "the unauthenticated peer did not start"
         bed.hosts.accept()
         yield
         Path(stop).touch()
         said = caller.stdout.read()
-        if int(said.split()[1]) < least:
-            raise Wrong(f"the unauthenticated peer did not call often enough: {said}")
+        assert int(said.split()[1]) >= least, f"the unauthenticated peer did not call often enough: {said}"
     finally:
         caller.kill()
         caller.wait()
@@ -95,8 +93,7 @@ def test_the_secret_is_in_no_list_of_processes(bed, folder):
     with bed.script("tee", script) as shell, bed.waiting({"GASNET_SSH_CMD": shell, **bed.servers()}) as job:
         ranks = job.await_ranks()
         secret = re.search(r"_GASNET_KEY=([0-9a-f]{32});", log.read_text(encoding="utf-8"))
-        if not secret:
-            raise Wrong("the line for the remote shell has no secret")
+        assert secret, "the line for the remote shell has no secret"
         found, looked = [], 0
         for process in bed.hosts.strays():
             for name in ("cmdline", "environ"):
@@ -107,10 +104,8 @@ def test_the_secret_is_in_no_list_of_processes(bed, folder):
                 looked += 1
                 if secret[1].encode() in text:
                     found.append(f"{name} of {process.command[:60]} on node{process.host}")
-        if looked < 2 * len(ranks):
-            raise Wrong("there was nothing to look at")
-        if found:
-            raise Wrong("the secret is in " + ", ".join(found))
+        assert looked >= 2 * len(ranks), "there was nothing to look at"
+        assert not found, "the secret is in " + ", ".join(found)
         bed.hosts.check(1, ["sh", "-c", f"kill -TERM $(pgrep -o -f '^{bed.program.path}')"])
         job.over(143)
 

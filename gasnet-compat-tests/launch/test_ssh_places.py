@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from bed import Wrong, blocks
+from bed import blocks
 from kinds import ALL, BY_ADDRESS
 
 ODD = [
@@ -241,8 +241,7 @@ def test_ssh_login_shell(bed, folder, shell):
     for host in (2, 3):
         bed.hosts.check(host, ["mount", "--bind", str(passwd), "/etc/passwd"])
     name = bed.hosts.check(1, ["ssh", "node2", "sh -c 'cat /proc/$PPID/comm'; true"]).strip()
-    if name != shell:
-        raise Wrong(f"the login shell of node2 is {name} instead of {shell}")
+    assert name == shell, f"the login shell of node2 is {name} instead of {shell}"
     bed.run(
         bed.launch(4, *[f"--env={n}" for n in ODD_VARIABLES], "--", *ODD),
         env={**ODD_VARIABLES, **bed.servers()},
@@ -326,8 +325,7 @@ def test_ssh_workerip_chooses_the_network(bed, network, expected):
     more = received() - before
     # Three rounds of two ranks' 4000 bytes to each of two, from two hosts, go over it; start and
     # end always use the first network.
-    if not (more > 90000 if expected == "eth1" else more < 10000):
-        raise Wrong(f"{more} bytes came in over eth1")
+    assert more > 90000 if expected == "eth1" else more < 10000, f"{more} bytes came in over eth1"
 
 
 # Remote shells.
@@ -345,8 +343,7 @@ def test_ssh_command_and_options(bed, folder):
             arguments=ODD,
         )
     said = log.read_text(encoding="utf-8")
-    if said.splitlines() != ["<a><b  c><d'e><f g>"] * 2:
-        raise Wrong(f"the remote shell got {said!r}")
+    assert said.splitlines() == ["<a><b  c><d'e><f g>"] * 2, f"the remote shell got {said!r}"
 
 
 @pytest.mark.hosts("three", quick=True)

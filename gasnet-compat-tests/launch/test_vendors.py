@@ -112,8 +112,7 @@ class Site:
         built, messages = jobs.Installation(self.prefix).compile(
             [f"{programs.TESTS}/{source}"], str(output), *library, jobs.WARNINGS
         )
-        if not built:
-            pytest.fail(f"{source} does not compile\n{messages}", pytrace=False)
+        assert built, f"{source} does not compile\n{messages}"
         return output
 
     def run(self, command):

@@ -55,6 +55,7 @@ static void do_reduce(void) {
     gex_Event_Wait(gex_Coll_ReduceToAllNB(tm, &old, &old, GEX_DT_U32, 4, 1, GEX_OP_ADD, NULL, NULL, 0));
 }
 static void do_atomic(void) { gex_AD_OpNBI_U32(ad, &old, np - 1, last, GEX_OP_GET, 0, 0, 0); }
+static void do_atomic_nb(void) { gex_AD_OpNB_U32(ad, &old, np - 1, last, GEX_OP_GET, 0, 0, 0); }
 static void do_ad_create(void) { gex_AD_Create(&ad, tm, GEX_DT_U32, GEX_OP_GET, 0); }
 static void do_ad_destroy(void) { gex_AD_Destroy(ad); }
 static void do_vis(void) {
@@ -121,6 +122,7 @@ static const struct {
              {"broadcast", do_broadcast},
              {"reduce", do_reduce},
              {"atomic", do_atomic},
+             {"atomic-nb", do_atomic_nb},
              {"ad-create", do_ad_create},
              {"ad-destroy", do_ad_destroy},
              {"vis", do_vis},
@@ -234,6 +236,7 @@ const misuse_case_t misuse_cases[] = {
     HANDLER("broadcast", "gex_Coll_BroadcastNB"),
     HANDLER("reduce", "gex_Coll_ReduceToAllNB"),
     HANDLER("atomic", "gex_AD_OpNBI_U32"),
+    HANDLER("atomic-nb", "gex_AD_OpNB_U32"),
     HANDLER("ad-create", "gex_AD_Create"),
     HANDLER("ad-destroy", "gex_AD_Destroy"),
     HANDLER("vis", "gex_VIS_\\w*"),

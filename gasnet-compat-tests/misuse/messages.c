@@ -94,6 +94,12 @@ static void flags(void) { gex_AM_RequestShort0(tm, LAST, 200, GEX_FLAG_AM_PREPAR
 static void flags_exclusive(void) {
     gex_AM_RequestMedium0(tm, LAST, 202, memory, 1, GEX_EVENT_NOW, GEX_FLAG_LC_COPY_YES | GEX_FLAG_LC_COPY_NO);
 }
+static void to_no_rank(void) { gex_AM_RequestShort0(tm, np + 5, 200, 0); }
+static void to_no_endpoint(void) { gex_AM_RequestShort0(gex_TM_Pair(ep, 9), LAST, 200, 0); }
+static void from_no_endpoint(void) { gex_AM_RequestShort0(gex_TM_Pair(GEX_EP_INVALID, 0), LAST, 200, 0); }
+static void offset_beyond(void) {
+    gex_AM_RequestMedium0(tm, LAST, 202, hidden(65536), 1, GEX_EVENT_NOW, GEX_FLAG_SELF_SEG_OFFSET);
+}
 static void medium_too_long(void) {
     gex_AM_RequestMedium0(tm, LAST, 202, memory, gex_AM_MaxRequestMedium(tm, LAST, GEX_EVENT_NOW, 0, 0) + 1,
                           GEX_EVENT_NOW, 0);
@@ -209,6 +215,10 @@ static void lock_twice(void) {
     gex_HSL_Lock(&lock);
     gex_HSL_Lock(&lock);
 }
+static void lock_tried_twice(void) {
+    gex_HSL_Lock(&lock);
+    gex_HSL_Trylock(&lock);
+}
 static void lock_unheld(void) { gex_HSL_Unlock(&lock); }
 static void lock_order(void) {
     gex_HSL_Lock(&lock);
@@ -218,6 +228,10 @@ static void lock_order(void) {
 static void lock_destroyed(void) {
     gex_HSL_Destroy(&lock);
     gex_HSL_Lock(&lock);
+}
+static void lock_destroyed_twice(void) {
+    gex_HSL_Destroy(&lock);
+    gex_HSL_Destroy(&lock);
 }
 static void lock_destroy_held(void) {
     gex_HSL_Lock(&lock);
@@ -269,6 +283,10 @@ const misuse_case_t misuse_cases[] = {
     {"am-source-null", "debug", 2, "", "the address of a payload of 1 bytes is null", source_null},
     {"am-flags", "debug", 2, "", "flags 0x1000 are not for this call", flags},
     {"am-flags-exclusive", "debug", 2, "", "GEX_FLAG_LC_COPY_YES and _NO exclude each other", flags_exclusive},
+    {"am-rank", "any", 2, "", "rank 7 is not in", to_no_rank},
+    {"am-endpoint", "any", 2, "", "endpoint 9, which does not exist", to_no_endpoint},
+    {"am-from-no-endpoint", "any", 2, "", "gex_TM_Pair was given GEX_EP_INVALID", from_no_endpoint},
+    {"am-offset-beyond", "debug", 2, "", "promises", offset_beyond},
     {"am-medium-too-long", "any", 2, "", "exceeds the limit of \\d+ \\(gex_AM_MaxRequestMedium\\)", medium_too_long},
     {"am-long-outside", "any", 2, "", "segment", long_outside},
     {"am-long-overlap", "debug", 2, "", "source and destination of 100 bytes overlap", long_overlap},
@@ -317,9 +335,11 @@ const misuse_case_t misuse_cases[] = {
     {"commit-pattern-one", "debug", 2, "GASNET_SD_INITVAL=0x1234 GASNET_SD_INITLEN=0", "the payload was not written",
      commit_pattern},
     {"lock-taken-twice", "debug", 2, "", "holds the handler-safe lock at 0x[0-9a-f]+ already", lock_twice},
+    {"lock-tried-twice", "debug", 2, "", "handler-safe lock", lock_tried_twice},
     {"lock-unheld", "debug", 2, "", "does not hold the handler-safe lock", lock_unheld},
     {"lock-out-of-order", "debug", 2, "", "is not the last one that this thread locked", lock_order},
     {"lock-destroyed", "debug", 2, "", "was destroyed", lock_destroyed},
+    {"lock-destroyed-twice", "debug", 2, "", "handler-safe lock", lock_destroyed_twice},
     {"lock-destroy-held", "debug", 2, "", "gex_HSL_Destroy: .* is held", lock_destroy_held},
     {"lock-not-initialised", "debug", 2, "", "gex_HSL_Lock: .* is not initialised", lock_garbage},
     {"register-taken", "any", 2, "", REFUSED, register_taken},

@@ -7,36 +7,32 @@ static char byte[64];
 
 static void before_init(void) { gasnet_AMPoll(); }
 static void before_init_put(void) { gex_RMA_PutBlocking((gex_TM_t)hidden(2), 0, byte, byte, 1, 0); }
+static int init(const char *name, gex_Flags_t flags) {
+    gex_Client_t c;
+    gex_EP_t e;
+    gex_TM_t t;
+    return gex_Client_Init(&c, &e, &t, name, NULL, NULL, flags);
+}
 static void second_init(void) {
-    gex_Client_t c;
-    gex_EP_t e;
-    gex_TM_t t;
-    if (gex_Client_Init(&c, &e, &t, "SECOND", NULL, NULL, 0) != GASNET_OK) printf("refused\n");
+    if (init("SECOND", 0) != GASNET_OK) printf("refused\n");
 }
-static void bad_name(void) {
-    gex_Client_t c;
-    gex_EP_t e;
-    gex_TM_t t;
-    exit(gex_Client_Init(&c, &e, &t, "some-client 2.0", NULL, NULL, 0) == GASNET_OK ? 0 : 5);
-}
-static void bad_flags(void) {
-    gex_Client_t c;
-    gex_EP_t e;
-    gex_TM_t t;
-    exit(gex_Client_Init(&c, &e, &t, "GOOD", NULL, NULL, 0x8000) == GASNET_OK ? 0 : 5);
-}
+static void bad_name(void) { exit(init("some-client 2.0", 0) == GASNET_OK ? 0 : 5); }
+static void bad_flags(void) { exit(init("GOOD", 0x8000) == GASNET_OK ? 0 : 5); }
 
 static void tm_invalid(void) { gex_RMA_PutBlocking((gex_TM_t)hidden(0), 0, own, byte, 1, 0); }
 static void tm_garbage(void) { gex_AM_RequestShort0((gex_TM_t)hidden(64), 0, 200, 0); }
-static void tm_destroyed(void) {
+static gex_TM_t copy_of_all(void) {
     gex_TM_t made;
     gex_TM_Split(&made, tm, 0, (int)me, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
+    return made;
+}
+static void tm_destroyed(void) {
+    gex_TM_t made = copy_of_all();
     gex_TM_Destroy(made, NULL, 0);
     (void)gex_TM_QuerySize((gex_TM_t)hidden((uintptr_t)made));
 }
 static void tm_destroyed_twice(void) {
-    gex_TM_t made;
-    gex_TM_Split(&made, tm, 0, (int)me, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
+    gex_TM_t made = copy_of_all();
     gex_TM_Destroy(made, NULL, GEX_FLAG_GLOBALLY_QUIESCED);
     barrier();
     gex_TM_Destroy((gex_TM_t)hidden((uintptr_t)made), NULL, GEX_FLAG_GLOBALLY_QUIESCED);
@@ -67,11 +63,6 @@ static void rank_limit_pair(void) { (void)gex_AM_MaxRequestLong(gex_TM_Pair(ep, 
 static void rank_get(void) { gex_RMA_GetBlocking(tm, byte, GEX_RANK_INVALID, own, 1, 0); }
 static void rank_value(void) { (void)gex_RMA_GetBlockingVal(tm, np + 7, own, 4, 0); }
 
-static gex_TM_t copy_of_all(void) {
-    gex_TM_t made;
-    gex_TM_Split(&made, tm, 0, (int)me, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
-    return made;
-}
 static void tm_with_domain(void) {
     gex_TM_t made = copy_of_all();
     gex_AD_t ad;
@@ -140,11 +131,12 @@ static void split_flags_of_create(void) {
     gex_TM_t made;
     gex_TM_Split(&made, tm, 0, 0, own, 4096, GEX_FLAG_TM_LOCAL_SCRATCH);
 }
-static void create_flags(void) {
+static void create(gex_Rank_t rank, gex_EP_Index_t index, gex_Flags_t flags) {
     gex_TM_t made;
-    gex_EP_Location_t where = {.gex_rank = me, .gex_ep_index = 0};
-    gex_TM_Create(&made, 1, tm, &where, 1, NULL, 0, GEX_FLAG_TM_NO_SCRATCH | GEX_FLAG_GLOBALLY_QUIESCED);
+    gex_EP_Location_t where = {.gex_rank = rank, .gex_ep_index = index};
+    gex_TM_Create(&made, 1, tm, &where, 1, NULL, 0, GEX_FLAG_TM_NO_SCRATCH | flags);
 }
+static void create_flags(void) { create(me, 0, GEX_FLAG_GLOBALLY_QUIESCED); }
 static void scratch_size_min(void) {
     gex_TM_t made;
     gex_EP_Location_t where;
@@ -168,11 +160,7 @@ static void split_scratch_outside(void) {
     gex_TM_t made;
     gex_TM_Split(&made, tm, 0, 0, own + 65536 - 63, 64, 0);
 }
-static void create_scratch_flags(void) {
-    gex_TM_t made;
-    gex_EP_Location_t where = {.gex_rank = me, .gex_ep_index = 0};
-    gex_TM_Create(&made, 1, tm, &where, 1, NULL, 0, GEX_FLAG_TM_NO_SCRATCH | GEX_FLAG_TM_LOCAL_SCRATCH);
-}
+static void create_scratch_flags(void) { create(me, 0, GEX_FLAG_TM_LOCAL_SCRATCH); }
 static void create_twice_named(void) {
     gex_TM_t made[2];
     gex_EP_Location_t where[2];
@@ -185,16 +173,8 @@ static void create_count(void) {
     gex_EP_Location_t where = {.gex_rank = me, .gex_ep_index = 0};
     gex_TM_Create(made, 2, tm, &where, 1, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
 }
-static void create_no_endpoint(void) {
-    gex_TM_t made;
-    gex_EP_Location_t where = {.gex_rank = me, .gex_ep_index = 5};
-    gex_TM_Create(&made, 1, tm, &where, 1, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
-}
-static void create_no_rank(void) {
-    gex_TM_t made;
-    gex_EP_Location_t where = {.gex_rank = np, .gex_ep_index = 0};
-    gex_TM_Create(&made, 1, tm, &where, 1, NULL, 0, GEX_FLAG_TM_NO_SCRATCH | GEX_FLAG_RANK_IS_JOBRANK);
-}
+static void create_no_endpoint(void) { create(me, 5, 0); }
+static void create_no_rank(void) { create(np, 0, GEX_FLAG_RANK_IS_JOBRANK); }
 static void translate_flags(void) { (void)gex_TM_TranslateRankToEP(tm, 0, 1); }
 
 static void publish_twice(void) {
@@ -202,10 +182,8 @@ static void publish_twice(void) {
     gex_EP_PublishBoundSegment(tm, twice, 2, 0);
 }
 static void attach_team(void) {
-    gex_TM_t made;
     gex_Segment_t other;
-    gex_TM_Split(&made, tm, 0, 0, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
-    gex_Segment_Attach(&other, made, 65536);
+    gex_Segment_Attach(&other, copy_of_all(), 65536);
 }
 static void attach_again(void) {
     gex_Segment_t other;

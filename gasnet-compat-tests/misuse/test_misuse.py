@@ -68,39 +68,6 @@ def test_message(shop, case):
 
 # Calls by program and flavour, and the text of the output. They end well where it begins with "=".
 CALLS = {
-    ("bad", "any"): {
-        "=^fine: 2": "segment-odd segment-max",
-        "GEX_FLAG_SELF_SEG_OFFSET": "prepared-offset",
-        "rank [0-9]+ is not in": "rank-am rank-put",
-        "endpoint 9, which does not exist": "endpoint-am",
-        "gex_TM_Pair was given GEX_EP_INVALID": "endpoint-none",
-        "segment": "atomic-outside",
-        "aligned": "atomic-misaligned",
-        "dt": "atomic-two-types",
-        "TM-pair": "atomic-pair",
-        "segment|bytes": "segment-huge",
-        "page|segment": "segment-zero",
-    },
-    ("bad", "debug"): {
-        "GEX_DT_FLT": "atomic-bits-of-float",
-        "250": "handler-index",
-        "segment": "address-put address-get address-span",
-        "exclude": "two-places",
-        "promises": "not-bound offset-beyond",
-        "payload|bytes": "too-long",
-        "handler": "poll-in-handler request-in-handler",
-        "repl": "two-replies",
-        "handler-safe lock": "lock-not-held lock-in-handler lock-in-reply lock-destroyed lock-destroyed-twice"
-        " lock-twice lock-try-twice lock-order lock-poll",
-        "GEX_DT_U64": "atomic-type",
-        "operation": "atomic-operation atomic-two-operations",
-        "result_p": "atomic-no-result",
-        "rank [0-9]+ is not in": "atomic-rank atomic-jobrank",
-        "localit": "atomic-not-mine",
-        "on_atomic": "atomic-in-handler",
-        "destroyed": "atomic-destroyed",
-        "GEX_AD_INVALID": "atomic-no-domain",
-    },
     ("bad_vis", "any"): {
         "segment": "outside outside-strided before-strided",
         "more bytes": "too-many",
@@ -140,7 +107,7 @@ def calls():
                 case = Case(program, name, flavour, 2, {}, pattern)
                 # The NIC of loop reaches device memory, so that nothing is copied.
                 marks = [pytest.mark.not_conduits("loop")] if "ILLEGAL_ADDRESS" in pattern else []
-                yield parameter(case, f"{program[4:]}-{name}".lstrip("-"), *marks)
+                yield parameter(case, f"{program[4:]}-{name}", *marks)
 
 
 @pytest.fixture(scope="module")
@@ -153,17 +120,12 @@ def devices(shop):
 
 @pytest.mark.parametrize("case", calls())
 def test_call(shop, case, request):
-    """A call of the programs bad, bad_vis and bad_mk."""
+    """A call of the programs bad_vis and bad_mk."""
     environment = dict(request.getfixturevalue("devices")) if case.program == "bad_mk" else {}
     if "cannot copy" in case.pattern and "EMU_VERBS" in shop.network:
         # An HCA that reaches device memory copies nothing.
         environment["EMU_VERBS"] = shop.network["EMU_VERBS"] + " no-dmabuf"
     expect(shop, case, shop.compile(HERE / f"{case.program}.c", flags=[f"-I{HERE}/../common"]), environment)
-
-
-def test_fine_with_four_ranks(shop):
-    """The program itself is right."""
-    endings.expect(shop, 0, "^fine: 4 ranks", [shop.compile(HERE / "bad.c")], 4)
 
 
 @pytest.mark.parametrize("arguments", [[], ["reply"]], ids=["request", "reply"])

@@ -10,6 +10,7 @@ static char memory[4096] __attribute__((aligned(16)));
 static void put_outside(void) { gex_RMA_PutBlocking(tm, LAST, last + 65536, memory, 1, 0); }
 static void put_across_end(void) { gex_RMA_PutBlocking(tm, LAST, last + 65535, memory, 2, 0); }
 static void get_before(void) { gex_RMA_GetBlocking(tm, memory, LAST, last - 1, 1, 0); }
+static void put_rank(void) { gex_RMA_PutBlocking(tm, np + 5, own, memory, 1, 0); }
 static void put_null(void) { gex_RMA_PutBlocking(tm, LAST, last, hidden(0), 4, 0); }
 static void get_null(void) { gex_RMA_GetBlocking(tm, hidden(0), LAST, last, 4, 0); }
 static void put_flags(void) { gex_RMA_PutBlocking(tm, LAST, last, memory, 1, GEX_FLAG_AD_MY_RANK); }
@@ -31,6 +32,7 @@ static void never_nbrhd(void) {
     if (first()) gex_RMA_PutBlocking(tm, 1, last, memory, 1, GEX_FLAG_PEER_NEVER_NBRHD);
 }
 static void bound_untrue(void) { gex_RMA_PutBlocking(tm, LAST, last, memory, 1, GEX_FLAG_SELF_SEG_BOUND); }
+static void get_bound_untrue(void) { gex_RMA_GetBlocking(tm, memory, LAST, last, 1, GEX_FLAG_SELF_SEG_BOUND); }
 static void offset_outside(void) { gex_RMA_PutBlocking(tm, LAST, hidden(65536), memory, 1, GEX_FLAG_PEER_SEG_OFFSET); }
 static void put_overlap(void) { gex_RMA_PutBlocking(tm, me, own, hidden((uintptr_t)own + 10), 20, 0); }
 static void get_overlap(void) { gex_RMA_GetBlocking(tm, hidden((uintptr_t)own + 7), me, own, 8, 0); }
@@ -60,6 +62,38 @@ static void ad_destroyed(void) {
     (void)gex_AD_QueryOps(ad);
 }
 
+static void ad_type(void) {
+    uint64_t wide;
+    gex_AD_OpNB_U64(domain(), &wide, LAST, last, GEX_OP_FADD, 1, 0, 0);
+}
+static void fetch_by(gex_AD_t ad, gex_Rank_t rank, char *place, gex_OP_t operation, gex_Flags_t flags) {
+    uint32_t old;
+    /* The function: what is inline in release objects is, as puts are, not checked there. */
+    (gex_AD_OpNB_U32)(ad, &old, rank, place, operation, 1, 0, flags);
+}
+static void ad_operation(void) { fetch_by(domain(), LAST, last, GEX_OP_SWAP, 0); }
+static void ad_two_operations(void) { fetch_by(domain(), LAST, last, GEX_OP_ADD | GEX_OP_FADD, 0); }
+static void ad_no_result(void) { gex_AD_OpNB_U32(domain(), NULL, LAST, last, GEX_OP_FADD, 1, 0, 0); }
+static void ad_jobrank(void) { fetch_by(domain(), np + 5, last, GEX_OP_FADD, GEX_FLAG_RANK_IS_JOBRANK); }
+static void ad_not_mine(void) {
+    gex_AD_t ad = domain();
+    if (first()) fetch_by(ad, LAST, last, GEX_OP_FADD, GEX_FLAG_AD_MY_RANK);
+}
+static void ad_outside(void) { fetch_by(domain(), LAST, last + 65536, GEX_OP_FADD, 0); }
+static void ad_misaligned(void) { fetch_by(domain(), LAST, last + 2, GEX_OP_FADD, 0); }
+static void ad_used_destroyed(void) {
+    gex_AD_t ad = domain();
+    gex_AD_Destroy(ad);
+    fetch_by(ad, LAST, last, GEX_OP_FADD, 0);
+}
+static void ad_invalid(void) { fetch_by(GEX_AD_INVALID, LAST, last, GEX_OP_FADD, 0); }
+static void ad_create(gex_TM_t team, gex_DT_t type, gex_OP_t operations) {
+    gex_AD_t ad;
+    gex_AD_Create(&ad, team, type, operations, 0);
+}
+static void ad_bits_of_float(void) { ad_create(tm, GEX_DT_FLT, GEX_OP_GET | GEX_OP_XOR); }
+static void ad_two_types(void) { ad_create(tm, GEX_DT_U32 | GEX_DT_I32, GEX_OP_GET); }
+static void ad_pair(void) { ad_create(gex_TM_Pair(ep, 0), GEX_DT_U32, GEX_OP_GET); }
 static void ad_flags(void) { gex_AD_OpNBI_U32(domain(), NULL, LAST, last, GEX_OP_ADD, 1, 0, GEX_FLAG_TM_NO_SCRATCH); }
 static void ad_create_flags(void) {
     gex_AD_t ad;
@@ -151,6 +185,7 @@ const misuse_case_t misuse_cases[] = {
     {"put-outside", "debug", 2, "", "segment", put_outside},
     {"put-across-end", "debug", 2, "", "segment", put_across_end},
     {"get-before", "debug", 2, "", "segment", get_before},
+    {"put-rank", "any", 2, "", "rank 7 is not in", put_rank},
     {"put-null", "debug", 2, "", "gex_RMA_PutBlocking: the local address is null", put_null},
     {"get-null", "debug", 2, "", "gex_RMA_GetBlocking: the local address is null", get_null},
     {"put-flags", "debug", 2, "", "gex_RMA_PutBlocking: flags 0x20 are not for this call", put_flags},
@@ -162,6 +197,7 @@ const misuse_case_t misuse_cases[] = {
     {"never-nbrhd", "debug", 2, "", "GEX_FLAG_PEER_NEVER_NBRHD (was given, and rank 1 is a neighbour|holds)",
      never_nbrhd},
     {"bound-untrue", "debug", 2, "", "is not in the bound segment of endpoint 0", bound_untrue},
+    {"bound-untrue-get", "debug", 2, "", "promises", get_bound_untrue},
     {"offset-outside", "debug", 2, "", "segment", offset_outside},
     {"put-overlap", "debug", 2, "", "gex_RMA_PutBlocking: source and destination of 20 bytes overlap", put_overlap},
     {"get-overlap", "debug", 2, "", "gex_RMA_GetBlocking: source and destination of 8 bytes overlap", get_overlap},
@@ -173,6 +209,19 @@ const misuse_case_t misuse_cases[] = {
     {"value-outside", "debug", 2, "", "segment", value_outside},
     {"ad-rank", "debug", 2, "", "rank 2 is not in", ad_rank},
     {"ad-destroyed", "debug", 2, "", "gex_AD_QueryOps was given an atomic domain that was destroyed", ad_destroyed},
+    {"ad-type", "debug", 2, "", "GEX_DT_U64", ad_type},
+    {"ad-operation", "debug", 2, "", "operation", ad_operation},
+    {"ad-two-operations", "debug", 2, "", "operation", ad_two_operations},
+    {"ad-no-result", "debug", 2, "", "result_p", ad_no_result},
+    {"ad-jobrank", "debug", 2, "", "rank 7 is not in", ad_jobrank},
+    {"ad-not-mine", "debug", 2, "", "localit", ad_not_mine},
+    {"ad-outside", "any", 2, "", "segment", ad_outside},
+    {"ad-misaligned", "any", 2, "", "aligned", ad_misaligned},
+    {"ad-used-destroyed", "debug", 2, "", "destroyed", ad_used_destroyed},
+    {"ad-invalid", "debug", 2, "", "GEX_AD_INVALID", ad_invalid},
+    {"ad-bits-of-float", "debug", 2, "", "GEX_DT_FLT", ad_bits_of_float},
+    {"ad-two-types", "any", 2, "", "gex_AD_Create.*dt", ad_two_types},
+    {"ad-pair", "any", 2, "", "TM-pair", ad_pair},
     {"ad-flags", "debug", 2, "", "gex_AD_OpNBI_U32: flags 0x4000000 are not for this call", ad_flags},
     {"ad-create-flags", "debug", 2, "", "gex_AD_Create: flags 0x1 are not for this call", ad_create_flags},
     {"ad-result", "debug", 2, "", "gex_AD_OpNBI_U32: result_p is memory of the target", ad_result},

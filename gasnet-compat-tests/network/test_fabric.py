@@ -5,7 +5,7 @@ import time
 
 import managers
 import pytest
-from bed import TIMEOUT, Wrong, blocks, inside, short
+from bed import TIMEOUT, blocks, inside, short
 from working import FIVE_ALONE, FIVE_ON_THREE, under_way
 
 CHOSEN = r"^GASNet: ofi: tcp;ofi_rxm on {}, "
@@ -142,8 +142,9 @@ def test_a_firewall_between_the_hosts(bed):
     ):
         end = time.monotonic() + TIMEOUT
         while "a firewall blocks the connections of tcp;ofi_rxm on eth1" not in job.text()[1]:
-            if job.process.poll() is not None or time.monotonic() > end:
-                raise Wrong(f"there is no warning: {short(' '.join(job.text()))}")
+            assert job.process.poll() is None and time.monotonic() <= end, (
+                f"there is no warning: {short(' '.join(job.text()))}"
+            )
             time.sleep(0.1)
         bed.kill(1, bed.first_process(), "TERM")
         job.over(143)

@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from bed import Wrong, blocks
+from bed import blocks
 from kinds import QUICK
 from working import (
     FIVE_ALONE,
@@ -111,16 +111,19 @@ def test_network(bed, shape, faults, arguments):
     done = {name: number - before[name] for name, number in bed.tunnel.counts().items()}
     all_right(text, ranks)
     idle = [name for name in faults if not done[bed.tunnel.FAULTS[name]]]
-    if idle or done["came"] < 100:
-        raise Wrong(f"the network did not do what it should ({', '.join(idle) or 'it had nothing to carry'}): {done}")
+    assert not idle and done["came"] >= 100, (
+        f"the network did not do what it should ({', '.join(idle) or 'it had nothing to carry'}): {done}"
+    )
     # Kernels drop datagrams with a wrong checksum. The library must find the rest, and nothing
     # else.
     dropped, harmed = sum(map(int, re.findall(DROPPED, text))), done["disguised"] + done["truncated"]
-    if not (0 < dropped <= harmed if harmed else dropped == 0):
-        raise Wrong(f"{dropped} datagrams were dropped, {harmed} were damaged: {done}")
+    assert 0 < dropped <= harmed if harmed else dropped == 0, (
+        f"{dropped} datagrams were dropped, {harmed} were damaged: {done}"
+    )
     shown = checksum_errors(bed) - shown
-    if not (0 < shown <= done["corrupted"] if done["corrupted"] else shown == 0):
-        raise Wrong(f"the hosts dropped {shown} datagrams for their checksums: {done}")
+    assert 0 < shown <= done["corrupted"] if done["corrupted"] else shown == 0, (
+        f"the hosts dropped {shown} datagrams for their checksums: {done}"
+    )
 
 
 def loses_for_a_while(bed, shape, seconds, steps):
@@ -131,8 +134,7 @@ def loses_for_a_while(bed, shape, seconds, steps):
         bed.tunnel.change(loss=100)
         time.sleep(seconds)
         bed.tunnel.heal()
-        if bed.tunnel.counts()["lost"] == before:
-            raise Wrong("nothing was sent meanwhile")
+        assert bed.tunnel.counts()["lost"] != before, "nothing was sent meanwhile"
         job.rounds()
         job.end()
 
@@ -252,8 +254,7 @@ def changes_mtu(bed, shape, host, seen=None):
             job.end()
     finally:
         bed.hosts.link(host, mtu=1500)
-    if seen and seen() == before:
-        raise Wrong("no packet was too long")
+    assert not (seen and seen() == before), "no packet was too long"
 
 
 @shapes(quick=PAIR)

@@ -4,7 +4,7 @@ processes send each other, and floods them with forged and replayed datagrams.""
 import re
 
 import pytest
-from bed import TIMEOUT, Wrong, short
+from bed import TIMEOUT, short
 from working import at_work
 
 MANY, FEW = 10_000_000, 100_000
@@ -26,14 +26,12 @@ def flood(bed, work, forge, number):
     work.weigh()
     before = work.rounds()
     forger = bed.hosts.run(1, [forge, str(number), str(number // 10)], timeout=10 * TIMEOUT)
-    if forger.code != 0:
-        raise Wrong(f"forge ended with {forger.code}: {short(forger.stdout + forger.stderr)}")
+    assert forger.code == 0, f"forge ended with {forger.code}: {short(forger.stdout + forger.stderr)}"
     done = work.rounds() - before
     work.await_rounds(20)
     # Later datagrams were read, and so were all before them.
     work.weigh_again()
-    if "answers 0\n" not in forger.stdout:
-        raise Wrong(f"forge was answered: {forger.stdout}")
+    assert "answers 0\n" in forger.stdout, f"forge was answered: {forger.stdout}"
     by_port = drops(bed)
     sent = re.findall(r"^rank (\d+) port (\d+) forged (\d+) replayed (\d+)$", forger.stdout, re.M)
     return done, {int(rank): (int(forged), int(replayed), by_port[int(port)]) for rank, port, forged, replayed in sent}
@@ -47,17 +45,17 @@ def flooded(bed, number, milliseconds=0, **variables):
         done, sent = flood(bed, work, forge, number)
         found = DROPPED.findall(work.finish())
     said = {int(rank): (int(strange), int(again)) for rank, strange, again in found}
-    if sorted(said) != [0, 1] or sorted(sent) != [0, 1]:
-        raise Wrong(f"ranks {sorted(said)} said what they dropped, {sorted(sent)} were found by what they sent")
+    assert sorted(said) == [0, 1] and sorted(sent) == [0, 1], (
+        f"ranks {sorted(said)} said what they dropped, {sorted(sent)} were found by what they sent"
+    )
     for rank, (forged, replayed, lost) in sent.items():
         strange, again = said[rank]
         # Of datagrams of the job the kernel may have dropped some, and some may then have come
         # twice.
-        if strange > forged or strange + again + lost < forged + replayed:
-            raise Wrong(
-                f"rank {rank} was sent {forged} forged and {replayed} replayed datagrams; "
-                f"it counted {strange} and {again}, the kernel dropped {lost}"
-            )
+        assert strange <= forged and strange + again + lost >= forged + replayed, (
+            f"rank {rank} was sent {forged} forged and {replayed} replayed datagrams; "
+            f"it counted {strange} and {again}, the kernel dropped {lost}"
+        )
     return done
 
 
@@ -65,8 +63,7 @@ def flooded(bed, number, milliseconds=0, **variables):
 def test_flood(bed, record_property):
     done = flooded(bed, MANY if bed.thorough and bed.program.flavour == "release" else FEW)
     record_property("rounds", done)
-    if done == 0:
-        raise Wrong("the job did nothing during the flood")
+    assert done != 0, "the job did nothing during the flood"
 
 
 @pytest.mark.hosts("one", quick=True, conduits=("udp",))

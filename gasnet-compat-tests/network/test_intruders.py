@@ -41,8 +41,7 @@ def compiled(bed, name, *options):
     if not os.path.exists(path):
         command = ["cc", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-o", path, f"{CLIENTS}/launch/{name}.c"]
         done = subprocess.run([*command, *options], capture_output=True, text=True)
-        if done.returncode != 0:
-            raise Wrong(f"{name} does not compile: {done.stderr[-500:]}")
+        assert done.returncode == 0, f"{name} does not compile: {done.stderr[-500:]}"
     return path
 
 
@@ -74,8 +73,7 @@ def disturbed(bed, provider, works, **variables):
         found = listening(bed, provider) - known
         address = next((a for a, _ in found if a != "0.0.0.0"), "127.0.0.1")
         ports = [str(port) for _, port in sorted(found)]
-        if len(ports) < 2:
-            raise Wrong(f"two ranks listen at {found}")
+        assert len(ports) >= 2, f"two ranks listen at {found}"
         work.weigh()
         for what in works:
             if callable(what):
@@ -94,8 +92,7 @@ def calls(bed, work, arguments):
     caller = bed.hosts.popen(1, ["python3", "-c", CALLER, *arguments], stdin=-1, stdout=-1, text=True)
     try:
         said = caller.stdout.readline()
-        if int((said.split() or ["", "0"])[1]) < 200:
-            raise Wrong(f"the intruder did not call often enough: {said!r}")
+        assert int((said.split() or ["", "0"])[1]) >= 200, f"the intruder did not call often enough: {said!r}"
         work.await_rounds(10)
     finally:
         caller.stdin.close()
@@ -106,8 +103,9 @@ def uses_libfabric(bed, command):
     """One who does."""
     done = bed.hosts.run(1, command, timeout=60)
     sent = re.findall(r"^port \d+ begun (\d+) done (\d+) failed (\d+)$", done.stdout, re.M)
-    if done.code != 0 or not sent or any(int(begun) == 0 for begun, _, _ in sent):
-        raise Wrong(f"{' '.join(command[1:])}: exit code {done.code}: {short(done.stdout + done.stderr)}")
+    assert done.code == 0 and sent and not any(int(begun) == 0 for begun, _, _ in sent), (
+        f"{' '.join(command[1:])}: exit code {done.code}: {short(done.stdout + done.stderr)}"
+    )
 
 
 @pytest.mark.hosts("one", quick=True, conduits=("ofi",))
@@ -170,8 +168,9 @@ def test_mutated_bytes(bed, record_property, first, provider, spared, variables)
 
     def compare(work, *_):
         dropped = dict(DROPPED.findall(work.job.text()[1]))
-        if sum(counts) < len(seeds) or not dropped:
-            raise Wrong(f"too few mutations: {sum(counts)} of {len(seeds)} seeds; dropped by rank: {dropped}")
+        assert sum(counts) >= len(seeds) and dropped, (
+            f"too few mutations: {sum(counts)} of {len(seeds)} seeds; dropped by rank: {dropped}"
+        )
 
     works = [*(functools.partial(intrude, seed) for seed in seeds), compare]
     disturbed(bed, provider, works, GASNET_VERBOSEENV="1", TEST_WATCHDOG="1800", **variables)

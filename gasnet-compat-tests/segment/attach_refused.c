@@ -16,8 +16,8 @@ int main(int argc, char **argv) {
     CHECK(gex_Segment_Attach(&segment, tm, me == np - 1 ? 0 : page) == refusal(me == np - 1));
     PHASE("more than there is");
     CHECK(gex_Segment_Attach(&segment, tm, me == 0 ? most + page : page) == refusal(me == 0));
-    PHASE("nothing wrong");
-    test_attach(2 * page);
+    PHASE("a size that is no multiple of a page");
+    OK(gex_Segment_Attach(&segment, tm, 2 * page + 1));
     CHECK(gex_Segment_Attach(&segment, tm, page) == GASNET_ERR_BAD_ARG);
     OK(gex_RMA_PutBlockingVal(tm, (me + 1) % np, seg_of((me + 1) % np) + page, 42, 1, 0));
     barrier();

@@ -86,11 +86,6 @@ def busy(shop, mode):
     return Busy(shop, shop.compile(Path(__file__).with_name("busy.c"), mode))
 
 
-def fail(text):
-    """Ends a test."""
-    pytest.fail(text, pytrace=False)
-
-
 class Busy:
     """The program in one thread mode, and its files."""
 
@@ -111,8 +106,9 @@ class Busy:
         """Runs busy; returns its output. Wrong ends are errors."""
         self.clean()
         got, output, _, left = self.shop.run([self.program, *arguments], ranks, variables)
-        if got != status or left:
-            fail(f"exit status {got} instead of {status}, left behind: {left or 'nothing'}: {output[-300:]!r}")
+        assert got == status and not left, (
+            f"exit status {got} instead of {status}, left behind: {left or 'nothing'}: {output[-300:]!r}"
+        )
         return output
 
     def expected(self, rank):
@@ -137,8 +133,9 @@ class Busy:
             timeout=60,
             check=False,
         )
-        if result.returncode != status:
-            fail(f"gasnet_trace {arguments[:4]}: exit status {result.returncode}: {result.stderr[-300:]!r}")
+        assert result.returncode == status, (
+            f"gasnet_trace {arguments[:4]}: exit status {result.returncode}: {result.stderr[-300:]!r}"
+        )
         return result.stdout, result.stderr
 
     def browser(self, *arguments):
@@ -186,9 +183,9 @@ class Busy:
 
 def compare(what, got, wanted):
     """Both dictionaries are equal."""
-    if got != wanted:
-        keys = sorted(k for k in set(got) | set(wanted) if got.get(k) != wanted.get(k))
-        fail(f"{what}: " + ", ".join(f"{k} is {got.get(k)}, not {wanted.get(k)}" for k in keys[:6]))
+    differ = [key for key in sorted(set(got) | set(wanted)) if got.get(key) != wanted.get(key)]
+    text = ", ".join(f"{key} is {got.get(key)}, not {wanted.get(key)}" for key in differ[:6])
+    assert not differ, f"{what}: {text}"
 
 
 # ---- what the library writes
@@ -207,47 +204,48 @@ def test_counts(busy, ranks):
         compare(f"trace of rank {rank}", {k: v for k, v in got.items() if k not in UNCOUNTED}, kinds)
         compare(f"cells of rank {rank}", cells_of(lines), cells)
         polls = [line for line in lines if line["EVENT"] == "POLL"]
-        if len(polls) != 1 or polls[0]["count"] != "10":
-            fail(f"polls of rank {rank}: {polls}")
+        assert len(polls) == 1 and polls[0]["count"] == "10", f"polls of rank {rank}: {polls}"
         implicit = sum(1 for line in lines if line["EVENT"] == "WAIT" and line["what"] == "implicit")
         everything = sum(1 for line in lines if line["EVENT"] == "WAIT" and line["what"] == "all")
-        if (implicit, everything) != (3, 2):
-            fail(f"waits of rank {rank}: {implicit} implicit, {everything} for arrays")
+        assert (implicit, everything) == (3, 2), f"waits of rank {rank}: {implicit} implicit, {everything} for arrays"
         check_forms(lines, rank)
         check_statistics(busy, rank, kinds, cells)
     wanted = set("GPRSWBLAXOHU") | (set("C") if busy.shop.configuration.size == 1 and ranks > 1 else set())
-    if not wanted <= letters:
-        fail(f"categories {sorted(wanted - letters)} do not occur")
+    assert wanted <= letters, f"categories {sorted(wanted - letters)} do not occur"
 
 
 def check_forms(lines, rank):
     """Times, source lines and words of single lines."""
-    if lines[0]["EVENT"] != "START" or lines[-1]["EVENT"] != "END" or lines[-1]["lost"] != "0":
-        fail(f"trace of rank {rank} begins with {lines[0]} and ends with {lines[-1]}")
-    if any(line["RANK"] != rank or line["AT"] > 60 for line in lines):
-        fail(f"trace of rank {rank} has another's line, or an odd time")
+    assert lines[0]["EVENT"] == "START" and lines[-1]["EVENT"] == "END" and lines[-1]["lost"] == "0", (
+        f"trace of rank {rank} begins with {lines[0]} and ends with {lines[-1]}"
+    )
+    assert not any(line["RANK"] != rank or line["AT"] > 60 for line in lines), (
+        f"trace of rank {rank} has another's line, or an odd time"
+    )
     long_put = [line for line in lines if line.get("bytes") == "100000" and line["EVENT"] == "PUT"]
-    if (
-        len(long_put) != 2
-        or long_put[0]["SOURCE"] != "src/transfers.c:10"
-        or int(long_put[0]["ns"]) <= 0
-        or "remote" not in long_put[0]
-    ):
-        fail(f"the long put is {long_put}")
+    assert (
+        len(long_put) == 2
+        and long_put[0]["SOURCE"] == "src/transfers.c:10"
+        and int(long_put[0]["ns"]) > 0
+        and "remote" in long_put[0]
+    ), f"the long put is {long_put}"
     notes = {line["EVENT"]: line for line in lines if line["EVENT"].startswith("NOTE")}
-    if notes["NOTE"]["TEXT"] != f"a note of {rank}: two\\nlines" or notes["NOTE_FORCED"]["SOURCE"] != "src/notes.c:70":
-        fail(f"notes are {notes}")
+    assert (
+        notes["NOTE"]["TEXT"] == f"a note of {rank}: two\\nlines" and notes["NOTE_FORCED"]["SOURCE"] == "src/notes.c:70"
+    ), f"notes are {notes}"
     pairs = collections.defaultdict(list)
     for line in lines:
         if line["EVENT"].startswith(("COLL_", "BARRIER_START", "BARRIER_DONE")):
             pairs[line["id"]].append(line)
     for number, pair in pairs.items():
         pair.sort(key=lambda line: line["EVENT"], reverse=True)
-        if len(pair) != 2 or pair[0]["AT"] > pair[1]["AT"] or pair[0]["SOURCE"] != pair[1]["SOURCE"]:
-            fail(f"number {number} has the lines {pair}")
+        assert len(pair) == 2 and pair[0]["AT"] <= pair[1]["AT"] and pair[0]["SOURCE"] == pair[1]["SOURCE"], (
+            f"number {number} has the lines {pair}"
+        )
     wait = [line for line in lines if line["EVENT"] == "BARRIER_WAIT"]
-    if [line["id"] for line in wait] != ["0", "1"] or any(int(line["since"]) < 0 for line in wait):
-        fail(f"barrier waits are {wait}")
+    assert [line["id"] for line in wait] == ["0", "1"] and not any(int(line["since"]) < 0 for line in wait), (
+        f"barrier waits are {wait}"
+    )
 
 
 def check_statistics(busy, rank, kinds, cells):
@@ -259,8 +257,7 @@ def check_statistics(busy, rank, kinds, cells):
     compare(
         f"statistics of rank {rank}", {k: v for k, v in got.items() if k not in UNCOUNTED and k not in notes}, wanted
     )
-    if got["POLL"][0] != 10:
-        fail(f"polls of rank {rank}: {got['POLL']}")
+    assert got["POLL"][0] == 10, f"polls of rank {rank}: {got['POLL']}"
     peers = {
         (line["class"], int(line["peer"])): (int(line["count"]), int(line["bytes"]))
         for line in lines
@@ -271,11 +268,9 @@ def check_statistics(busy, rank, kinds, cells):
         if line["EVENT"] == "SIZES":
             total = sum(int(pair.split(":")[1]) for pair in line["counts"].split(","))
             want = sum(count for (name, _), (count, _) in cells.items() if name == line["class"])
-            if total != want:
-                fail(f"sizes of rank {rank}: {line} has {total}, not {want}")
+            assert total == want, f"sizes of rank {rank}: {line} has {total}, not {want}"
     texts = [line["TEXT"] for line in lines if line["EVENT"].startswith("NOTE")]
-    if texts != ["for the statistics 6", "forced for the statistics 7"]:
-        fail(f"notes of rank {rank}: {texts}")
+    assert texts == ["for the statistics 6", "forced for the statistics 7"], f"notes of rank {rank}: {texts}"
 
 
 @pytest.mark.parametrize(
@@ -286,15 +281,14 @@ def test_mask(busy, mask, allowed):
     busy.job(2, GASNET_TRACEFILE="t-%", GASNET_TRACEMASK=mask, GASNET_STATSFILE="s-%", GASNET_STATSMASK=mask)
     lines = parse(busy.path("t-1"))
     got = {line["LETTER"] for line in lines}
-    if not got <= set(allowed + "U") or not set(allowed) & got:
-        fail(f"mask {mask} gives {sorted(got)}")
-    if any("remote" in line for line in lines) != ("D" in allowed) and {"P", "R"} & got:
-        fail(f"mask {mask}: addresses are not as D says")
-    if any(line["SOURCE"] != "-" for line in lines) != ("N" in allowed):
-        fail(f"mask {mask}: source lines are not as N says")
+    assert got <= set(allowed + "U") and set(allowed) & got, f"mask {mask} gives {sorted(got)}"
+    if {"P", "R"} & got:
+        assert any("remote" in line for line in lines) == ("D" in allowed), f"mask {mask}: addresses"
+    assert any(line["SOURCE"] != "-" for line in lines) == ("N" in allowed), (
+        f"mask {mask}: source lines are not as N says"
+    )
     stats = {line["LETTER"] for line in parse(busy.path("s-1")) if line["EVENT"] == "STAT"}
-    if not stats <= set(allowed + "U"):
-        fail(f"mask {mask} gives statistics of {sorted(stats)}")
+    assert stats <= set(allowed + "U"), f"mask {mask} gives statistics of {sorted(stats)}"
 
 
 def test_masks_that_change(busy):
@@ -302,33 +296,28 @@ def test_masks_that_change(busy):
     busy.job(2, "masks", GASNET_TRACEFILE="t-%", GASNET_TRACEMASK="p", GASNET_STATSFILE="s-%", GASNET_STATSMASK="P")
     for rank in range(2):
         sizes = [line["bytes"] for line in parse(busy.path(f"t-{rank}")) if line["LETTER"] != "U"]
-        if sizes != ["1", "4", "8"]:
-            fail(f"puts in the trace: {sizes}")
+        assert sizes == ["1", "4", "8"], f"puts in the trace: {sizes}"
         dumps = []
         for line in parse(busy.path(f"s-{rank}")):
             if line["EVENT"] == "DUMP":
                 dumps.append([line["reset"], 0, 0])
             if line["EVENT"] == "STAT":
                 dumps[-1][1:] = [int(line["count"]), int(line["bytes"])]
-        if dumps != [["1", 4, 10], ["0", 1, 8], ["0", 1, 8]]:
-            fail(f"dumps: {dumps}")
+        assert dumps == [["1", 4, 10], ["0", 1, 8], ["0", 1, 8]], f"dumps: {dumps}"
     # Over a reset, the sums add up.
     out, _ = busy.tool("-report", "PUT", "t-0")
-    if not re.search(r"GLOBAL +3 +1 +4\.3 +8 +13$", out, re.M):
-        fail(f"table of puts: {out!r}")
+    assert re.search(r"GLOBAL +3 +1 +4\.3 +8 +13$", out, re.M), f"table of puts: {out!r}"
 
 
 def test_some_ranks(busy):
     """Some ranks only."""
     busy.job(4, GASNET_TRACEFILE="t-%", GASNET_TRACENODES="1,3", GASNET_STATSFILE="s-%", GASNET_STATSNODES="0-1")
     files = sorted(name for name in os.listdir(busy.folder) if name.startswith(("t-", "s-")))
-    if files != ["s-0", "s-1", "t-1", "t-3"]:
-        fail(f"files are {files}")
+    assert files == ["s-0", "s-1", "t-1", "t-3"], f"files are {files}"
     kinds, _ = busy.expected(3)
     compare("trace of rank 3", {k: v for k, v in tally(parse(busy.path("t-3"))).items() if k not in UNCOUNTED}, kinds)
     _, warnings = busy.tool("t-1", "t-3")
-    if warnings:
-        fail(f"warnings: {warnings}")
+    assert not warnings, f"warnings: {warnings}"
 
 
 def test_tracelocal(busy):
@@ -367,8 +356,7 @@ def test_old_files(busy):
             with open(busy.path(name.replace("%", str(rank))), "w", encoding="ascii") as file:
                 file.write("old\n" * 1000)
         got, output, _, _ = busy.shop.run([busy.program], ranks, {"GASNET_TRACEFILE": name, "GASNET_TRACEMASK": "B"})
-        if got != 0:
-            fail(output[-300:])
+        assert got == 0, output[-300:]
         for rank in range(ranks):
             parse(busy.path(name.replace("%", str(rank))))
 
@@ -376,23 +364,26 @@ def test_old_files(busy):
 def test_off(busy):
     """Without a file nothing is written, whatever the masks are."""
     output = busy.job(2, GASNET_TRACEMASK="P", GASNET_STATSMASK="P", GASNET_TRACEFILE="", GASNET_STATSFILE="")
-    if "(P)" in output or "START" in output or any(n.startswith(("t-", "s-")) for n in os.listdir(busy.folder)):
-        fail(f"something was written: {output[-300:]!r}")
+    assert (
+        "(P)" not in output
+        and "START" not in output
+        and not any(n.startswith(("t-", "s-")) for n in os.listdir(busy.folder))
+    ), f"something was written: {output[-300:]!r}"
 
 
 def test_no_such_folder(busy):
     """One message, and no job."""
     for variable in ("GASNET_TRACEFILE", "GASNET_STATSFILE"):
         output = busy.job(3, status=1, **{variable: "no/such/folder/t-%"})
-        if output.count(f"{variable}=no/such/folder/t-%: ") != 1 or "No such file or directory" not in output:
-            fail(f"output: {output[-400:]!r}")
+        assert output.count(f"{variable}=no/such/folder/t-%: ") == 1 and "No such file or directory" in output, (
+            f"output: {output[-400:]!r}"
+        )
 
 
 def test_full_device(busy):
     """A full device: a warning, and the job continues."""
     output = busy.job(1, GASNET_TRACEFILE="/dev/full")
-    if output.count("writing to /dev/full failed") != 1 or "PASS" not in output:
-        fail(f"output: {output[-400:]!r}")
+    assert output.count("writing to /dev/full failed") == 1 and "PASS" in output, f"output: {output[-400:]!r}"
 
 
 # ---- jobs that do not end normally
@@ -406,8 +397,7 @@ def test_end(busy, what, status, flush):
     variables = {"GASNET_TRACEFILE": "t-%", "GASNET_TRACEFLUSH": flush}
     busy.clean()
     got, output, _, left = busy.shop.run([busy.program, what], 2, variables)
-    if got != status or left:
-        fail(f"exit status {got}, not {status}; left: {left}: {output[-300:]!r}")
+    assert got == status and not left, f"exit status {got}, not {status}; left: {left}: {output[-300:]!r}"
     lines = parse(busy.path("t-1"))
     kinds, _ = busy.expected(1)
     # The two barriers at the end are not reached.
@@ -417,18 +407,18 @@ def test_end(busy, what, status, flush):
     got = {k: v for k, v in tally(lines).items() if k not in UNCOUNTED and k != "FATAL"}
     if what != "exit":
         compare(f"trace of the rank that is lost ({what})", got, kinds)
-        if lines[-1]["EVENT"] == "END" or (what != "kill") != (lines[-1]["EVENT"] == "FATAL"):
-            fail(f"the last line is {lines[-1]}")
-    if what == "exit" and lines[-1]["EVENT"] != "END":
-        fail(f"the last line is {lines[-1]}")
+        assert lines[-1]["EVENT"] != "END" and (what != "kill") == (lines[-1]["EVENT"] == "FATAL"), (
+            f"the last line is {lines[-1]}"
+        )
+    if what == "exit":
+        assert lines[-1]["EVENT"] == "END", f"the last line is {lines[-1]}"
     out, _ = busy.tool("t-0", "t-1")
     note = {
         "kill": "rank 1 has no END line",
         "abort": "rank 1 ended with an error",
         "fatal": "rank 1 ended with an error",
     }
-    if what in note and note[what] not in out:
-        fail(f"gasnet_trace does not report the loss of rank 1: {out[:300]!r}")
+    assert note.get(what, "") in out, f"gasnet_trace does not report the loss of rank 1: {out[:300]!r}"
 
 
 def test_backtraces(busy):
@@ -439,18 +429,15 @@ def test_backtraces(busy):
     )
     lines = [line for line in parse(busy.path("t-1")) if line["EVENT"] in ("FATAL", "BACKTRACE")]
     texts = [line["TEXT"] for line in lines if line["EVENT"] == "BACKTRACE"]
-    if (
-        lines[0]["EVENT"] != "FATAL"
-        or len(texts) < 3
-        or not texts[0].startswith("*** Backtrace by EXECINFO (proc 1)")
-        or "[0x" not in texts[1]
-    ):
-        fail(f"the trace has {lines[:4]}")
-    if any(text not in output for text in texts):
-        fail(f"the trace has {texts}, standard error {output[-2000:]!r}")
+    assert (
+        lines[0]["EVENT"] == "FATAL"
+        and len(texts) >= 3
+        and texts[0].startswith("*** Backtrace by EXECINFO (proc 1)")
+        and "[0x" in texts[1]
+    ), f"the trace has {lines[:4]}"
+    assert not any(text not in output for text in texts), f"the trace has {texts}, standard error {output[-2000:]!r}"
     out, _ = busy.tool("t-0", "t-1")
-    if "rank 1 ended with an error" not in out or "PUT REPORT" not in out:
-        fail(f"tables: {out[:300]!r}")
+    assert "rank 1 ended with an error" in out and "PUT REPORT" in out, f"tables: {out[:300]!r}"
 
 
 @pytest.mark.flavours("debug")
@@ -461,16 +448,17 @@ def test_reports_of_the_debug_allocator(busy):
     files = [f"t-heap-{rank}" for rank in range(2)]
     out, warnings = busy.tool(*files)
     rows = re.findall(r"^busy\.c:(\d+) +IN_USE +(\d+) +(\d+) +([\d.]+) +(\d+) +(\d+)$", out, re.M)
-    if warnings or [row[1:] for row in rows] != [("6", "1000", "1001.5", "1003", "6009")]:
-        fail(f"rows {rows}, warnings {warnings!r}: {out!r}")
+    assert not warnings and [row[1:] for row in rows] == [("6", "1000", "1001.5", "1003", "6009")], (
+        f"rows {rows}, warnings {warnings!r}: {out!r}"
+    )
     totals = re.findall(r"^ +(\d) +(\d+) +(\d+) +(\d+) +(\d+) +(\d+) +(\d+) .*busy", out, re.M)
-    if len(totals) != 2 or any(
+    assert len(totals) == 2 and not any(
         int(row[1]) != int(row[3]) + int(row[5]) or int(row[2]) != int(row[4]) + int(row[6]) for row in totals
-    ):
-        fail(f"totals {totals}: {out!r}")
+    ), f"totals {totals}: {out!r}"
     out, _ = busy.tool("-t", "-report", "MALLOC", "t-0", "t-1", *files)
-    if "PUT REPORT" in out or len(re.findall(r"^busy\.c:\d+ +IN_USE +[01] +3 ", out, re.M)) != 2:
-        fail(f"by rank: {out!r}")
+    assert "PUT REPORT" not in out and len(re.findall(r"^busy\.c:\d+ +IN_USE +[01] +3 ", out, re.M)) == 2, (
+        f"by rank: {out!r}"
+    )
     busy.tool("-html", "page.html", files[0], status=1)
 
 
@@ -495,8 +483,7 @@ def test_wait_without_end(busy):
 
     busy.clean()
     busy.shop.run([busy.program, "hang"], 2, {"GASNET_TRACEFILE": "t-%"}, during=during)
-    if not seen:
-        fail("the barrier that nobody else enters is not in the file")
+    assert seen, "the barrier that nobody else enters is not in the file"
 
 
 # ---- gasnet_trace
@@ -518,8 +505,7 @@ def test_tables(busy):
             all_cells[name, where, "count"] += count
             all_cells[name, where, "bytes"] += size
     out, warnings = busy.tool("-i", *files)
-    if warnings:
-        fail(f"warnings: {warnings}")
+    assert not warnings, f"warnings: {warnings}"
     sums = collections.Counter()
     section = ""
     for line in out.splitlines():
@@ -532,8 +518,7 @@ def test_tables(busy):
     wanted = {key: value for key, value in all_cells.items() if key[0] in ("put", "get") and value}
     compare("tables of puts and gets", {k: v for k, v in sums.items() if v}, wanted)
     total = sum(int(m) for m in re.findall(r"^\S+ +TEAM +(\d+) ", out, re.M))
-    if total != kinds["BARRIER_DONE"]:
-        fail(f"{total} team barriers, not {kinds['BARRIER_DONE']}")
+    assert total == kinds["BARRIER_DONE"], f"{total} team barriers, not {kinds['BARRIER_DONE']}"
     check_options(busy, files, ranks)
     check_statistics_alone(busy, ranks, kinds)
 
@@ -550,15 +535,12 @@ def check_statistics_alone(busy, ranks, kinds):
         if name.startswith(("PUT", "GET", "REQUEST", "REPLY", "RAN_", "ATOMIC", "COLL_DONE", "LOCK"))
     }
     compare("tables from statistics", {name: got.get(name) for name in wanted}, wanted)
-    if warnings or "source line" in out:
-        fail(f"{warnings!r}: {out!r}")
+    assert not warnings and "source line" not in out, f"{warnings!r}: {out!r}"
     traces = [f"t-{rank}" for rank in range(ranks)]
     rows = [busy.tool("-i", "-t", *names)[0].split("REPORT", 1)[1] for names in (traces, traces + files)]
-    if rows[0] != rows[1]:
-        fail("statistics beside traces change the tables")
+    assert rows[0] == rows[1], "statistics beside traces change the tables"
     _, why = busy.tool("-o", "page.txt", nothing(busy))
-    if "no events for the tables" not in why:
-        fail(f"no reason for no table: {why!r}")
+    assert "no events for the tables" in why, f"no reason for no table: {why!r}"
 
 
 def nothing(busy):
@@ -571,29 +553,26 @@ def nothing(busy):
 def check_options(busy, files, ranks):
     """Reports, sorting, filters, peers, ranks, files."""
     out, _ = busy.tool("-report", "PUT", *files)
-    if "GET REPORT" in out or "PUT REPORT" not in out or "src/" in out:
-        fail(f"-report PUT: {out!r}")
+    assert "GET REPORT" not in out and "PUT REPORT" in out and "src/" not in out, f"-report PUT: {out!r}"
     places = re.findall(r"^(\w+\.c:\d+) ", out, re.M)
-    if places != sorted(places, key=lambda p: (p.split(":")[0], int(p.split(":")[1]))) or "transfers.c:9" not in places:
-        fail(f"source lines are {places}")
+    assert (
+        places == sorted(places, key=lambda p: (p.split(":")[0], int(p.split(":")[1]))) and "transfers.c:9" in places
+    ), f"source lines are {places}"
     out, _ = busy.tool("-report=put", "--sort=TOTAL", "-full", *files)
     totals = [int(t) for t in re.findall(r"^src/.* (\d+)$", out, re.M)]
-    if len(totals) < 2 or totals != sorted(totals, reverse=True):
-        fail(f"-sort TOTAL: {totals}")
+    assert len(totals) >= 2 and totals == sorted(totals, reverse=True), f"-sort TOTAL: {totals}"
     out, _ = busy.tool("-filter", "LOCAL,WAITNOTIFY", *files)
-    if " LOCAL " in out or " WAITNOTIFY " in out or " WAIT " not in out:
-        fail("-filter leaves types in, or too much out")
+    assert " LOCAL " not in out and " WAITNOTIFY " not in out and " WAIT " in out, (
+        "-filter leaves types in, or too much out"
+    )
     out, _ = busy.tool("-t", "-report", "PUT", *files)
-    if {int(rank) for rank in re.findall(r"(?:LOCAL|GLOBAL) +(\d+) ", out)} != set(range(ranks)):
-        fail(f"-t: {out!r}")
+    assert {int(rank) for rank in re.findall(r"(?:LOCAL|GLOBAL) +(\d+) ", out)} == set(range(ranks)), f"-t: {out!r}"
     out, _ = busy.tool("-p", "-report", "PUT", "t-0")
-    if {int(peer) for peer in re.findall(r"(?:LOCAL|GLOBAL) +(\d+) ", out)} != {0, 1 % ranks}:
-        fail(f"-p: {out!r}")
+    assert {int(peer) for peer in re.findall(r"(?:LOCAL|GLOBAL) +(\d+) ", out)} == {0, 1 % ranks}, f"-p: {out!r}"
     busy.tool("-o", "page.txt", *files)
     plain, _ = busy.tool(*files)
     with open(busy.path("page.txt"), encoding="utf-8") as file:
-        if file.read() != plain:
-            fail("-o writes something else")
+        assert file.read() == plain, "-o writes something else"
     for wrong in (["-bogus", "t-0"], ["-report", "MEMORIES", "t-0"], []):
         busy.tool(*wrong, status=2)
     busy.tool("nothing-there", status=1)
@@ -616,11 +595,9 @@ def test_damaged_files(busy):
         file.write(b"".join(good[3:-1]) + good[-1][:-9])
     out, warnings = busy.tool("-report", "PUT", "t-0")
     numbers = re.findall(r"t-0:(\d+): ", warnings)
-    if numbers != ["4", "5", "6", str(len(good) + 3)]:
-        fail(f"warnings: {warnings!r}")
+    assert numbers == ["4", "5", "6", str(len(good) + 3)], f"warnings: {warnings!r}"
     total = sum(int(n) for n in re.findall(r"(?:LOCAL|GLOBAL) +(\d+) ", out))
-    if total != puts:
-        fail(f"{total} puts, not {puts}")
+    assert total == puts, f"{total} puts, not {puts}"
 
 
 def test_perfetto(busy):
@@ -635,24 +612,24 @@ def test_perfetto(busy):
     for event in events:
         key = (event.get("cat"), event.get("id"))
         if event["ph"] == "b":
-            if key in open_ones:
-                fail(f"{key} begins twice")
+            assert key not in open_ones, f"{key} begins twice"
             open_ones[key] = event
         elif event["ph"] == "e":
             begin = open_ones.pop(key)
-            if begin["ts"] > event["ts"] or begin["name"] != event["name"] or begin["pid"] != event["pid"]:
-                fail(f"{begin} does not go with {event}")
-        elif event["ph"] == "X" and event["dur"] < 0:
-            fail(f"{event} ends before it begins")
+            assert begin["ts"] <= event["ts"] and begin["name"] == event["name"] and begin["pid"] == event["pid"], (
+                f"{begin} does not go with {event}"
+            )
+        elif event["ph"] == "X":
+            assert event["dur"] >= 0, f"{event} ends before it begins"
     kinds = collections.Counter()
     for rank in range(ranks):
         for name, (count, _) in busy.expected(rank)[0].items():
             kinds[name] += count
-    if open_ones or phases["b"] != kinds["BARRIER_START"] + kinds["COLL_START"] or phases["e"] != phases["b"]:
-        fail(f"{len(open_ones)} events do not end; phases are {phases}")
+    assert (
+        not open_ones and phases["b"] == kinds["BARRIER_START"] + kinds["COLL_START"] and phases["e"] == phases["b"]
+    ), f"{len(open_ones)} events do not end; phases are {phases}"
     puts = sum(1 for event in events if event["ph"] == "X" and event["name"].startswith("PUT"))
-    if puts != sum(count for name, count in kinds.items() if name.startswith("PUT")):
-        fail(f"{puts} puts")
+    assert puts == sum(count for name, count in kinds.items() if name.startswith("PUT")), f"{puts} puts"
 
 
 # ---- the page in a browser
@@ -686,17 +663,14 @@ def test_page_in_a_browser(busy, pages):
             drawn[name] += int(count)
         compare(f"bars from {inputs[0]}", dict(drawn), dict(bars))
         shares = {(int(r), s) for r, s in re.findall(r'class="share"[^>]*data-rank="(\d+)" data-state="(\w+)"', dom)}
-        if inputs is files and not {(rank, "barrier") for rank in range(ranks)} | {(0, "put"), (0, "get")} <= shares:
-            fail(f"shares of time are {sorted(shares)}")
-        if inputs is files and (
-            dom.count('class="slice"') < ranks or "gex_Coll_BroadcastNB" not in dom or "src/transfers.c:9" not in dom
-        ):
-            fail("the timeline, the collectives or the source lines are missing")
+        if inputs is files:
+            assert {(rank, "barrier") for rank in range(ranks)} | {(0, "put"), (0, "get")} <= shares
+            assert dom.count('class="slice"') >= ranks, "the timeline"
+            assert "gex_Coll_BroadcastNB" in dom and "src/transfers.c:9" in dom
     busy.tool("-html", "page.html", *files)
     busy.browser(f"--screenshot={busy.path('page.png')}", f"file://{busy.path('page.html')}")
     colours = png_colours(busy.path("page.png"))
-    if len(colours) < 20:
-        fail(f"the picture of the page has {len(colours)} colours only")
+    assert len(colours) >= 20, f"the picture of the page has {len(colours)} colours only"
 
 
 def png_colours(path):
