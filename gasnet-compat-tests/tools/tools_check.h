@@ -54,37 +54,56 @@ typedef struct {
 
 static child_result child;
 
-/* Runs `body` in a child process, which exits with the body's value, and captures its output. */
-static TEST_UNUSED child_result *in_child(int (*body)(void)) {
+static int child_output;
+
+/* Whether this is the new child process, whose output the parent captures. */
+static int TEST_UNUSED child_begins(void) {
     int ends[2];
-    size_t used = 0;
-    ssize_t got;
-    pid_t pid;
     memset(&child, 0, sizeof(child));
     fflush(NULL);
     if (pipe(ends)) exit(1);
-    pid = fork();
+    pid_t pid = fork();
+    if (pid < 0) exit(1);
     if (pid == 0) {
         dup2(ends[1], 1);
         dup2(ends[1], 2);
         close(ends[0]);
-        close(ends[1]);
         alarm(120);
-        {
-            int value = body();
-            fflush(NULL);
-            _exit(value);
-        }
     }
     close(ends[1]);
+    child_output = ends[0];
+    return pid == 0;
+}
+
+static void TEST_UNUSED child_exits(int value) {
+    fflush(NULL);
+    _exit(value);
+}
+
+/* In the parent: sets `child`. */
+static void TEST_UNUSED child_ends(void) {
+    size_t used = 0;
+    ssize_t got;
     while (used < sizeof(child.output) - 1 &&
-           (got = read(ends[0], child.output + used, sizeof(child.output) - 1 - used)) > 0) {
+           (got = read(child_output, child.output + used, sizeof(child.output) - 1 - used)) > 0) {
         used += (size_t)got;
     }
-    close(ends[0]);
-    if (pid < 0 || waitpid(pid, &child.status, 0) != pid) exit(1);
-    return &child;
+    close(child_output);
+    if (wait(&child.status) < 0) exit(1);
 }
+
+/* Runs statements in a child process, which then exits with 0, and captures its output. */
+#define IN_CHILD(...)         \
+    do {                      \
+        if (child_begins()) { \
+            __VA_ARGS__;      \
+            child_exits(0);   \
+        }                     \
+        child_ends();         \
+    } while (0)
+
+/* The same with a function, whose value is the exit code. */
+static void TEST_UNUSED in_child(int (*body)(void)) { IN_CHILD(child_exits(body())); }
 
 static int TEST_UNUSED child_exited(int code) { return WIFEXITED(child.status) && WEXITSTATUS(child.status) == code; }
 static int TEST_UNUSED child_killed(int sig) { return WIFSIGNALED(child.status) && WTERMSIG(child.status) == sig; }

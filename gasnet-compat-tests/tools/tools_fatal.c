@@ -8,47 +8,7 @@ static int with_position(void) {
     gasnett_fatalerror("number %d of %s", 3, "four");
     return 0;
 }
-static int without_position(void) {
-    gasnett_fatalerror_nopos("number %d", 3);
-    return 0;
-}
-static int by_function(void) {
-    (gasnett_fatalerror)("number %d", 3);
-    return 0;
-}
-static int very_long(void) {
-    char text[9000];
-    memset(text, 'x', sizeof(text) - 1);
-    text[sizeof(text) - 1] = 0;
-    gasnett_fatalerror("%s", text);
-    return 0;
-}
-static int caught(void) {
-    gasnett_fatalerror("from a thread");
-    return 0;
-}
-
 static void at_exit(void) { printf("exit handler ran\n"); }
-static int killed(void) {
-    atexit(at_exit);
-    gasnett_killmyprocess(42);
-    return 1;
-}
-
-static int closed(void) {
-    printf("before");
-    gasnett_close_streams();
-    printf("after");
-    gasnett_flush_streams();
-    gasnett_close_streams();
-    return 0;
-}
-
-static int flushed(void) {
-    printf("buffered text");
-    gasnett_flush_streams();
-    _exit(0);
-}
 
 static volatile sig_atomic_t seen;
 static void handler(int sig) { seen = sig; }
@@ -63,20 +23,22 @@ int main(void) {
     CHECK(child_killed(SIGABRT));
     CHECK(child_said("*** FATAL ERROR (") && child_said("number 3 of four\n"));
     CHECK(child_said("with_position() at ") && child_said("tools_fatal.c:"));
-    in_child(without_position);
+    IN_CHILD(gasnett_fatalerror_nopos("number %d", 3));
     CHECK(child_killed(SIGABRT) && child_said("number 3\n") && !strstr(child.output, "tools_fatal.c"));
-    in_child(by_function);
+    IN_CHILD((gasnett_fatalerror)("number %d", 3));
     CHECK(child_killed(SIGABRT) && child_said("number 3\n"));
-    in_child(very_long);
+    char text[9000];
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = 0;
+    IN_CHILD(gasnett_fatalerror("%s", text));
     CHECK(child_killed(SIGABRT) && child_said("xxx...") && strlen(child.output) < 6000);
-    in_child(caught);
-    CHECK(child_killed(SIGABRT) && child_said("from a thread"));
 
-    in_child(killed);
+    IN_CHILD(atexit(at_exit); gasnett_killmyprocess(42));
     CHECK(child_exited(42) && !strstr(child.output, "exit handler"));
-    in_child(closed);
+    IN_CHILD(printf("before"); gasnett_close_streams(); printf("after"); gasnett_flush_streams();
+             gasnett_close_streams());
     CHECK(child_exited(0) && child_said("before") && !strstr(child.output, "after"));
-    in_child(flushed);
+    IN_CHILD(printf("buffered text"); gasnett_flush_streams(); _exit(0));
     CHECK(child_exited(0) && child_said("buffered text"));
 
     CHECK(gasnett_reghandler(SIGUSR2, handler) == SIG_DFL);
