@@ -83,7 +83,6 @@ static void everything(gex_TM_t team, int which) {
 
 int main(int argc, char **argv) {
     gex_Segment_t more;
-    gex_EP_t eps[2];
     test_init("am_offsets", &argc, &argv);
     test_attach(SIZE);
     OK(gex_EP_Create(&second, client, GEX_EP_CAPABILITY_ALL, 0));
@@ -92,8 +91,7 @@ int main(int argc, char **argv) {
     OK(gex_EP_PublishBoundSegment(tm, &second, 1, 0));
     base[0] = gex_Segment_QueryAddr(segment);
     base[1] = gex_Segment_QueryAddr(more);
-    eps[0] = ep;
-    eps[1] = second;
+    gex_EP_t eps[2] = {ep, second};
     for (int i = 0; i < 2; i++) {
         gex_AM_Entry_t entries[] = {
             {MEDIUM, (gex_AM_Fn_t)on_medium, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 1, NULL, "medium"},

@@ -60,9 +60,7 @@ int main(int argc, char **argv) {
     table[5] = entry(0); /* 249 */
     table[6] = entry(GEX_AM_INDEX_BASE);
     table[7] = entry(0); /* 248 */
-    gex_AM_Entry_t first[2];
-    first[0] = entry(253);
-    first[1] = entry(251);
+    gex_AM_Entry_t first[2] = {entry(253), entry(251)};
     first[0].gex_name = name;
     first[0].gex_cdata = &cdata;
     OK(gex_EP_RegisterHandlers(ep, first, 2));

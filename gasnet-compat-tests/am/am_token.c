@@ -101,32 +101,19 @@ static void on_reply_long(gex_Token_t token, void *buffer, size_t bytes, gex_AM_
 }
 
 int main(int argc, char **argv) {
-    gex_AM_Entry_t table[7];
-    static const unsigned arguments[7] = {1, 1, 1, 1, 1, 1, 2};
-    gex_Flags_t flags[7];
-    gex_AM_Fn_t functions[7];
+    gex_AM_Entry_t table[] = {
+        {0, (gex_AM_Fn_t)on_request_short, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 1, NULL, NULL},
+        {0, (gex_AM_Fn_t)on_request_medium, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 1, NULL, NULL},
+        {0, (gex_AM_Fn_t)on_request_long, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 1, NULL, NULL},
+        {0, (gex_AM_Fn_t)on_reply_short, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT, 1, NULL, NULL},
+        {0, (gex_AM_Fn_t)on_reply_medium, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_MEDIUM, 1, NULL, NULL},
+        {0, (gex_AM_Fn_t)on_reply_long, GEX_FLAG_AM_REQREP | GEX_FLAG_AM_LONG, 1, NULL, NULL},
+        {0, (gex_AM_Fn_t)on_request_medlong, GEX_FLAG_AM_REQREP | GEX_FLAG_AM_MEDLONG, 2, NULL, NULL},
+    };
     int expected = 0;
     test_init("am_token", &argc, &argv);
-    functions[0] = (gex_AM_Fn_t)on_request_short;
-    functions[1] = (gex_AM_Fn_t)on_request_medium;
-    functions[2] = (gex_AM_Fn_t)on_request_long;
-    functions[3] = (gex_AM_Fn_t)on_reply_short;
-    functions[4] = (gex_AM_Fn_t)on_reply_medium;
-    functions[5] = (gex_AM_Fn_t)on_reply_long;
-    functions[6] = (gex_AM_Fn_t)on_request_medlong;
-    flags[0] = GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT;
-    flags[1] = GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM;
-    flags[2] = GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG;
-    flags[3] = GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT;
-    flags[4] = GEX_FLAG_AM_REPLY | GEX_FLAG_AM_MEDIUM;
-    flags[5] = GEX_FLAG_AM_REQREP | GEX_FLAG_AM_LONG;
-    flags[6] = GEX_FLAG_AM_REQREP | GEX_FLAG_AM_MEDLONG;
-    memset(table, 0, sizeof table);
     for (int i = 0; i < 7; i++) {
         table[i].gex_index = (gex_AM_Index_t)(request_short + i);
-        table[i].gex_fnptr = functions[i];
-        table[i].gex_flags = flags[i];
-        table[i].gex_nargs = arguments[i];
         table[i].gex_cdata = &cdata[i];
         table[i].gex_name = names[i];
     }

@@ -20,7 +20,6 @@ int main(int argc, char **argv) {
     gex_EP_t e;
     gex_TM_t t;
     gex_Segment_t s = (gex_Segment_t)&argc;
-    gasnet_handle_t handles[2];
     char sent[600], got[600];
     test_init_flags("start_mixed", &argc, &argv, GEX_FLAG_USES_GASNET1);
     CHECK(gasnet_mynode() == me && gasnet_nodes() == np);
@@ -42,8 +41,8 @@ int main(int argc, char **argv) {
     GASNET_BLOCKUNTIL(ATOMIC_GET(&arrived) == 2);
 
     PHASE("events and handles are the same");
-    handles[0] = gasnet_put_nb_bulk(peer, at(peer, 0), sent, sizeof sent);
-    handles[1] = gex_RMA_PutNB(tm, peer, at(peer, 4096), sent, sizeof sent, GEX_EVENT_DEFER, 0);
+    gasnet_handle_t handles[2] = {gasnet_put_nb_bulk(peer, at(peer, 0), sent, sizeof sent),
+                                  gex_RMA_PutNB(tm, peer, at(peer, 4096), sent, sizeof sent, GEX_EVENT_DEFER, 0)};
     gex_Event_Wait(handles[0]);
     gasnet_wait_syncnb(handles[1]);
     gasnet_get_nbi(got, peer, at(peer, 4096), sizeof got);

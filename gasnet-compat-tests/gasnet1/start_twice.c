@@ -10,6 +10,8 @@ static void handler(gasnet_token_t token) {}
 int main(int argc, char **argv) {
     gasnet_handlerentry_t bad[] = {{127, (gex_AM_Fn_t)handler}};
     gasnet_handlerentry_t twice[] = {{140, (gex_AM_Fn_t)handler}, {140, (gex_AM_Fn_t)handler}};
+    /* no multiples of a page; only 0 means one page (start_small) */
+    const uintptr_t odd[] = {1, 8, GASNET_PAGESIZE - 1, GASNET_PAGESIZE + 1, 3 * GASNET_PAGESIZE / 2};
     gasnet1_init("start_twice", &argc, &argv);
     gex_System_SetVerboseErrors(0);
     PHASE("a second gasnet_init");
@@ -19,8 +21,10 @@ int main(int argc, char **argv) {
     CHECK(gasnet_attach(bad, 1, GASNET_PAGESIZE, 0) != GASNET_OK);
     CHECK(gasnet_attach(twice, 2, GASNET_PAGESIZE, 0) != GASNET_OK);
     CHECK(gasnet_attach(NULL, -1, GASNET_PAGESIZE, 0) != GASNET_OK);
-    CHECK(gasnet_attach(NULL, 0, GASNET_PAGESIZE + 1, 0) != GASNET_OK);
+    for (size_t i = 0; i < ARRAY_LENGTH(odd); i++)
+        CHECKF(gasnet_attach(NULL, 0, odd[i], 0) == GASNET_ERR_BAD_ARG, "of %zu bytes", (size_t)odd[i]);
     gasnet1_attach(NULL, 1, GASNET_PAGESIZE); /* no table: no handlers */
+    CHECK(segments[me].size == GASNET_PAGESIZE);
     gasnet1_barrier();
     PHASE("a second gasnet_attach");
     CHECK(gasnet_attach(NULL, 0, GASNET_PAGESIZE, 0) != GASNET_OK);

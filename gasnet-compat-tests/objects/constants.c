@@ -87,14 +87,10 @@ static void check_categories(void) {
 }
 
 static void check_token_info(void) {
-    uint64_t t[5];
     uint64_t all = 0;
     size_t i;
-    t[0] = (uint64_t)GEX_TI_SRCRANK;
-    t[1] = (uint64_t)GEX_TI_EP;
-    t[2] = (uint64_t)GEX_TI_ENTRY;
-    t[3] = (uint64_t)GEX_TI_IS_REQ;
-    t[4] = (uint64_t)GEX_TI_IS_LONG;
+    uint64_t t[5] = {(uint64_t)GEX_TI_SRCRANK, (uint64_t)GEX_TI_EP, (uint64_t)GEX_TI_ENTRY, (uint64_t)GEX_TI_IS_REQ,
+                     (uint64_t)GEX_TI_IS_LONG};
     for (i = 0; i < 5; i++) {
         CHECKF(t[i] != 0 && (t[i] & all) == 0, "token query %zu", i);
         all |= t[i];
@@ -106,15 +102,9 @@ static void check_token_info(void) {
 }
 
 static void check_data_types(void) {
-    uint64_t d[7];
     uint64_t all = 0;
-    d[0] = (uint64_t)GEX_DT_I32;
-    d[1] = (uint64_t)GEX_DT_U32;
-    d[2] = (uint64_t)GEX_DT_I64;
-    d[3] = (uint64_t)GEX_DT_U64;
-    d[4] = (uint64_t)GEX_DT_FLT;
-    d[5] = (uint64_t)GEX_DT_DBL;
-    d[6] = (uint64_t)GEX_DT_USER;
+    uint64_t d[7] = {(uint64_t)GEX_DT_I32, (uint64_t)GEX_DT_U32, (uint64_t)GEX_DT_I64, (uint64_t)GEX_DT_U64,
+                     (uint64_t)GEX_DT_FLT, (uint64_t)GEX_DT_DBL, (uint64_t)GEX_DT_USER};
     for (size_t i = 0; i < 7; i++) {
         CHECKF(d[i] != 0 && (d[i] & all) == 0, "data type %zu", i);
         all |= d[i];
@@ -122,12 +112,8 @@ static void check_data_types(void) {
 }
 
 static void check_errors(void) {
-    int e[5];
-    e[0] = GASNET_ERR_RESOURCE;
-    e[1] = GASNET_ERR_BAD_ARG;
-    e[2] = GASNET_ERR_NOT_INIT;
-    e[3] = GASNET_ERR_BARRIER_MISMATCH;
-    e[4] = GASNET_ERR_NOT_READY;
+    int e[5] = {GASNET_ERR_RESOURCE, GASNET_ERR_BAD_ARG, GASNET_ERR_NOT_INIT, GASNET_ERR_BARRIER_MISMATCH,
+                GASNET_ERR_NOT_READY};
     for (size_t i = 0; i < 5; i++) {
         CHECK(e[i] != GASNET_OK);
         CHECK(gasnet_ErrorName(e[i]) != NULL && strlen(gasnet_ErrorName(e[i])) > 0);

@@ -7,6 +7,8 @@
 int main(int argc, char **argv) {
     test_init("rma_empty", &argc, &argv);
     test_attach(4096);
+    memset(seg_of(me), 77, 8);
+    barrier();
     for (gex_Rank_t hop = 0; hop < np && hop < 3; hop++) {
         gex_Rank_t peer = (me + hop) % np;
         char *remote = seg_of(peer);
@@ -21,6 +23,7 @@ int main(int argc, char **argv) {
         gex_Event_Wait(leaf);
         gex_Event_Wait(event);
         gex_Event_Wait(gex_RMA_PutNB(tm, peer, remote, NULL, 0, GEX_EVENT_NOW, 0));
+        gex_Event_Wait(gex_RMA_PutNB(tm, peer, remote, NULL, 0, GEX_EVENT_DEFER, 0));
         gex_Event_Wait(gex_RMA_GetNB(tm, &local, peer, remote, 0, 0));
         OK(gex_RMA_PutNBI(tm, peer, remote, &local, 0, GEX_EVENT_GROUP, 0));
         OK(gex_RMA_GetNBI(tm, &local, peer, remote, 0, 0));
@@ -28,7 +31,11 @@ int main(int argc, char **argv) {
         gex_NBI_BeginAccessRegion(0);
         OK(gex_RMA_PutNBI(tm, peer, remote, &local, 0, GEX_EVENT_DEFER, 0));
         gex_Event_Wait(gex_NBI_EndAccessRegion(0));
+        OK(gex_RMA_PutBlocking(tm, peer, remote, &local, 0, 0));
+        OK(gex_RMA_GetBlocking(tm, &local, peer, remote, 0, 0));
         CHECK(local == 55);
     }
+    barrier();
+    for (int i = 0; i < 8; i++) CHECK(seg_of(me)[i] == 77);
     return test_finish();
 }

@@ -5,9 +5,8 @@
 #include "check.h"
 
 int main(int argc, char **argv) {
-    gex_EP_t list[1];
     test_init("publish", &argc, &argv);
-    list[0] = ep;
+    gex_EP_t list[1] = {ep};
     PHASE("nothing");
     CHECK(gex_EP_PublishBoundSegment(tm, NULL, 0, 0) == GASNET_OK);
     barrier();

@@ -209,11 +209,9 @@ static void collective(int epoch) {
     gex_Rank_t root = (gex_Rank_t)((unsigned)epoch % np);
     size_t bytes = (size_t)(epoch * 7919) % 20000;
     char *data = (char *)malloc(bytes + 1);
-    gex_Event_t event[3];
     if (me == root) pattern_fill(data, bytes, (uint64_t)epoch);
-    event[0] = gex_Coll_BarrierNB(tm, 0);
-    event[1] = gex_Coll_BroadcastNB(tm, root, data, data, bytes, 0);
-    event[2] = gex_Coll_BarrierNB(tm, 0);
+    gex_Event_t event[3] = {gex_Coll_BarrierNB(tm, 0), gex_Coll_BroadcastNB(tm, root, data, data, bytes, 0),
+                            gex_Coll_BarrierNB(tm, 0)};
     if (epoch % 2) get((int)below((size_t)peer_count), below(AREA / 2), below(AREA / 2));
     gex_Event_WaitAll(event, 3, 0);
     CHECK_PATTERN(data, bytes, (uint64_t)epoch);

@@ -1,4 +1,4 @@
-// Puts and gets of 0 bytes and of more than 4 GiB.
+// Puts and gets of more than 4 GiB.
 // NP: 2
 // SEGMENTS: fast large
 // MODES: par seq
@@ -40,7 +40,7 @@ static void check_window(const char *base, size_t at, uint64_t seed) {
 }
 
 int main(int argc, char **argv) {
-    char *local = NULL, *target, nothing = 0;
+    char *local = NULL, *target;
     gex_Rank_t last;
     uintptr_t page;
     size_t at;
@@ -58,16 +58,6 @@ int main(int argc, char **argv) {
     test_attach(me == last ? LENGTH : page); /* one large segment; the others are one page */
     target = seg_of(last);
     barrier();
-
-    PHASE("0 bytes");
-    CHECK(gex_RMA_PutBlocking(tm, last, target, &nothing, 0, 0) == 0);
-    CHECK(gex_RMA_GetBlocking(tm, &nothing, last, target, 0, 0) == 0);
-    CHECK(gex_RMA_PutNBI(tm, last, target, &nothing, 0, GEX_EVENT_NOW, 0) == 0);
-    CHECK(gex_RMA_GetNBI(tm, &nothing, last, target, 0, 0) == 0);
-    gex_NBI_Wait(GEX_EC_ALL, 0);
-    gex_Event_Wait(gex_RMA_PutNB(tm, last, target, &nothing, 0, GEX_EVENT_DEFER, 0));
-    gex_Event_Wait(gex_RMA_GetNB(tm, &nothing, last, target, 0, 0));
-    CHECK(nothing == 0);
 
     PHASE("more than 4 GiB");
     test_start_watchdog();

@@ -37,7 +37,6 @@ static void check_verbose_errors(void) {
 
 int main(int argc, char **argv) {
     gex_Rank_t r;
-    unsigned record[2];
     const void *all;
     int level;
     test_init("system_job", &argc, &argv);
@@ -46,8 +45,7 @@ int main(int argc, char **argv) {
     barrier();
 
     PHASE("rank and size");
-    record[0] = (unsigned)gex_System_QueryJobRank();
-    record[1] = (unsigned)gex_System_QueryJobSize();
+    unsigned record[2] = {(unsigned)gex_System_QueryJobRank(), (unsigned)gex_System_QueryJobSize()};
     CHECK(record[0] < record[1]);
     all = share(record, sizeof record);
     for (r = 0; r < np; r++) {

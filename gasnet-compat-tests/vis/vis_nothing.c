@@ -17,12 +17,9 @@ static void nothing(gex_TM_t team, size_t elem, const size_t *count, size_t leve
 
 int main(int argc, char **argv) {
     static const size_t none[3] = {3, 0, 5}, first[1] = {0}, last[9] = {1, 1, 1, 1, 1, 1, 1, 1, 0};
-    gex_TM_t teams[3];
     test_init("vis_nothing", &argc, &argv);
     test_attach(GASNET_PAGESIZE);
-    teams[0] = GEX_TM_INVALID;
-    teams[1] = tm;
-    teams[2] = gex_TM_Pair(ep, 0);
+    gex_TM_t teams[3] = {GEX_TM_INVALID, tm, gex_TM_Pair(ep, 0)};
     for (int i = 0; i < 3; i++) {
         nothing(teams[i], 0, NULL, 9);
         nothing(teams[i], 8, none, 3);

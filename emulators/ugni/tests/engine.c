@@ -27,7 +27,6 @@ static void make_tree(struct tree *tree, uint32_t modes) {
     }
     for (int i = 0; i < 2; i++) {
         struct end *leader = &tree->leaves[2 * i].end, *other = &tree->leaves[2 * i + 1].end;
-        gni_ep_handle_t list[3];
         // The link between the engines: of the parent to its child 2, of the child to its parent.
         tree->links[i] = connect_to(leader, tree->leaves[2 - 2 * i].end.address, 12 - 2 * i);
         must(GNI_EpSetCeAttr(tree->links[i], tree->ids[1 - i], 2, GNI_CE_CHILD_VCE) == 0, "GNI_EpSetCeAttr");
@@ -36,9 +35,7 @@ static void make_tree(struct tree *tree, uint32_t modes) {
         tree->children[2 * i + 1] = connect_to(leader, other->address, other->instance);
         must(GNI_EpSetCeAttr(tree->children[2 * i], 0, 0, GNI_CE_CHILD_PE) == 0, "GNI_EpSetCeAttr");
         must(GNI_EpSetCeAttr(tree->children[2 * i + 1], 0, 1, GNI_CE_CHILD_PE) == 0, "GNI_EpSetCeAttr");
-        list[0] = tree->children[2 * i];
-        list[1] = tree->children[2 * i + 1];
-        list[2] = tree->links[0];
+        gni_ep_handle_t list[3] = {tree->children[2 * i], tree->children[2 * i + 1], tree->links[0]};
         must(GNI_CeConfigure(tree->engines[i], list, i == 0 ? 3 : 2, i == 0 ? NULL : tree->links[1], leader->source,
                              modes) == 0,
              "GNI_CeConfigure");
