@@ -1,5 +1,5 @@
-// GASNET_BLOCKUNTIL on a word that a peer's put, a handler, another thread or an atomic of a
-// neighbour changes, with both wait modes; and a wait that outlasts any spinning.
+// GASNET_BLOCKUNTIL on a word that a peer's put, a handler or another thread changes, also where
+// another thread's poll runs the handler, in every wait mode; and a wait that outlasts any spinning.
 // NP: 1 2 4
 // TIMEOUT: 60
 #include "stress.h"
@@ -44,6 +44,30 @@ static void *later(void *value) {
     usleep(20000);                                /* long enough that the waiter sleeps, if it ever does */
     ATOMIC_SET(&by_thread, (int)(intptr_t)value); /* this thread never enters GASNet */
     return NULL;
+}
+#endif
+
+#if defined(GASNET_PAR)
+static int stop;
+static void *poll_for_others(void *unused) {
+    while (!ATOMIC_GET(&stop)) gasnet_AMPoll();
+    return NULL;
+}
+
+static void by_polling_thread(void) {
+    pthread_t thread;
+    PHASE("BLOCKUNTIL while another thread polls");
+    ATOMIC_SET(&poked, 0);
+    ATOMIC_SET(&stop, 0);
+    barrier();
+    REQUIRE(pthread_create(&thread, NULL, poll_for_others, NULL) == 0);
+    for (int round = 1; round <= ROUNDS; round++) {
+        gex_AM_RequestShort0(tm, next, POKE, 0);
+        GASNET_BLOCKUNTIL(ATOMIC_GET(&poked) == round);
+        barrier();
+    }
+    ATOMIC_SET(&stop, 1);
+    REQUIRE(pthread_join(thread, NULL) == 0);
 }
 #endif
 
@@ -97,6 +121,9 @@ int main(int argc, char **argv) {
         by_put();
         by_handler();
         by_other_thread();
+#if defined(GASNET_PAR)
+        by_polling_thread();
+#endif
         after_long();
     }
     return test_finish();

@@ -1,5 +1,5 @@
-// More than 65,535 operations in flight at once: NB puts and gets with an event each, NBI, access
-// regions, AM events.
+// More than 65,535 operations in flight at once: NB puts and gets with an event each, NBI, also by
+// value, access regions, AM events.
 // NP: 1 2 3
 // TIMEOUT: 120
 #include "stress.h"
@@ -77,6 +77,14 @@ int main(int argc, char **argv) {
     for (int i = 0; i < COUNT; i++) CHECK(gex_RMA_GetNBI(tm, back + i, peer, target + i, 8, 0) == 0);
     gex_NBI_Wait(GEX_EC_GET, 0);
     check_back("NBI");
+
+    PHASE("NBI by value");
+    new_values(4);
+    for (int i = 0; i < COUNT; i++) OK(gex_RMA_PutNBIVal(tm, peer, target + i, values[i], 8, 0));
+    gex_NBI_Wait(GEX_EC_ALL, 0);
+    for (int i = 0; i < COUNT; i++) OK(gex_RMA_GetNBI(tm, back + i, peer, target + i, 8, 0));
+    gex_NBI_Wait(GEX_EC_ALL, 0);
+    check_back("NBI by value");
 
     PHASE("access region");
     new_values(3);

@@ -1,5 +1,5 @@
-// Random traffic: every kind of AM, negotiated payload, IMMEDIATE, RMA in all forms, events,
-// regions, barriers. The seed is TEST_SEED or fixed, so that a failure can be repeated.
+// Random traffic of several threads: every kind of AM, negotiated payload and cancels, IMMEDIATE,
+// RMA in all forms, events, regions, barriers. The seed is TEST_SEED or fixed, so that a failure can be repeated.
 // NP: 1 2 3 4 7
 // TIMEOUT: 120
 // VARIANT: small (the smallest buffers that can be configured)
@@ -42,7 +42,12 @@ static void answer(gex_Token_t token, gex_AM_Arg_t from, gex_AM_Arg_t thread, ge
             free(buffer);
             return;
         case 2: {
-            gex_AM_SrcDesc_t sd = gex_AM_PrepareReplyMedium(token, NULL, 16, 512, NULL, 0, 3);
+            gex_AM_SrcDesc_t sd;
+            if (bytes & 1) { /* not this one */
+                sd = gex_AM_PrepareReplyMedium(token, NULL, 1, bytes, NULL, 0, 3);
+                OK(gex_AM_CancelReplyMedium(sd, 0));
+            }
+            sd = gex_AM_PrepareReplyMedium(token, NULL, 16, 512, NULL, 0, 3);
             bytes = gex_AM_SrcDescSize(sd);
             CHECK(bytes >= 16 && bytes <= 512);
             stress_fill(gex_AM_SrcDescAddr(sd), bytes, (uint64_t)what);
@@ -121,6 +126,10 @@ static void send_medium(mixer_t *mixer, gex_Rank_t to, gex_AM_Arg_t what) {
                                : gex_AM_MaxRequestMedium(tm, to, NULL, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 3);
             gex_AM_SrcDesc_t sd;
             if (least > bytes) least = bytes;
+            if (pick(mixer, 8) == 0) { /* to another rank, and given up */
+                sd = gex_AM_PrepareRequestMedium(tm, (to + 1) % np, NULL, 1, LARGEST, NULL, 0, 3);
+                OK(gex_AM_CancelRequestMedium(sd, 0));
+            }
             do {
                 sd = gex_AM_PrepareRequestMedium(tm, to, own ? mixer->buffer : NULL, least, LARGEST,
                                                  own ? GEX_EVENT_NOW : NULL, flags, 3);
@@ -134,6 +143,10 @@ static void send_medium(mixer_t *mixer, gex_Rank_t to, gex_AM_Arg_t what) {
             bytes = least + pick(mixer, (uint32_t)(gex_AM_SrcDescSize(sd) - least + 1));
             stress_fill(gex_AM_SrcDescAddr(sd), bytes, (uint64_t)what);
             ATOMIC_ADD(&sent, 1);
+            if (pick(mixer, 16) == 0) { /* now and then the other threads run between Prepare and Commit */
+                usleep(200);
+                CHECK(stress_same(gex_AM_SrcDescAddr(sd), bytes, (uint64_t)what));
+            }
             gex_AM_CommitRequestMedium3(sd, MEDIUM_REQUEST, bytes, (gex_AM_Arg_t)me, t, what);
             return;
         }
@@ -173,11 +186,15 @@ static void send_long(mixer_t *mixer, gex_Rank_t to, gex_AM_Arg_t what) {
         gex_AM_RequestLong3(tm, to, LONG_REQUEST, mixer->buffer, bytes, target, GEX_EVENT_NOW, 0, (gex_AM_Arg_t)me,
                             mixer->thread, what);
     } else {
+        int own = pick(mixer, 2) == 0;
+        gex_Event_t local;
         size_t least = gex_AM_MaxRequestLong(tm, to, NULL, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 3);
-        if (bytes > least) bytes = least;
-        gex_AM_SrcDesc_t sd = gex_AM_PrepareRequestLong(tm, to, NULL, bytes, bytes, NULL, NULL, 0, 3);
+        if (!own && bytes > least) bytes = least;
+        gex_AM_SrcDesc_t sd = gex_AM_PrepareRequestLong(tm, to, own ? mixer->buffer : NULL, bytes, bytes,
+                                                        pick(mixer, 2) ? target : NULL, own ? &local : NULL, 0, 3);
         stress_fill(gex_AM_SrcDescAddr(sd), bytes, (uint64_t)what);
         gex_AM_CommitRequestLong3(sd, LONG_REQUEST, bytes, target, (gex_AM_Arg_t)me, mixer->thread, what);
+        if (own) gex_Event_Wait(local);
     }
 }
 

@@ -73,7 +73,7 @@ if [ ! -e "$BUILD/rdma-vm/initrd" ] || ! command -v qemu-system-x86_64 >/dev/nul
     finish
 fi
 scratch
-conformance_program "$WORK/conformance" || finish
+conformance_program verbs "$WORK/conformance" -libverbs || finish
 attempt "rdma: SoftRoCE answers as the emulator but for known differences" softroce
 attempt "rdma: the ibv conduit over SoftRoCE" conduit_tests
 # sources NAME...: their files, and one that needs no more than a job that starts.
@@ -85,7 +85,7 @@ sources() {
 if [ -e "$STAGE_RELEASE/lib/libgasnet-ibv-par.a" ]; then
     # shellcheck disable=SC2046 # several programs
     attempt "rdma: jobs over SoftRoCE" jobs ibv "$STAGE_RELEASE" $(sources am/am_payload am/am_flood am/am_long_pieces \
-        am/am_negotiated am/am_threads rma/rma_nonblocking rma/rma_ordering atomic/atomic_operations coll/reduce \
+        am/am_negotiated rma/rma_nonblocking rma/rma_ordering atomic/atomic_operations coll/reduce \
         vis/vis_random stress/mixer)
     attempt "rdma: gasnet_selftest over SoftRoCE" selftest "$STAGE_RELEASE"
     later=$BUILD/rdma-vm/libibverbs
