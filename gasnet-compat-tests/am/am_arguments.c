@@ -16,12 +16,6 @@ static int counted; /* 1: use the names that count their arguments */
 static int replies;
 static char payload[KINDS][17][128];
 
-static gex_Rank_t source_of(gex_Token_t token) {
-    gex_Token_Info_t info;
-    gex_Token_Info(token, &info, GEX_TI_SRCRANK);
-    return info.gex_srcrank;
-}
-
 /* Place of the Long payloads of `sender` in the segment of a receiver: one slot for requests, one
  * for replies. */
 #define TARGET(receiver, sender, is_reply) (bases[receiver] + (2 * (size_t)(sender) + (is_reply)) * SLOT)
@@ -122,15 +116,13 @@ FOR_ALL_COUNTS(EXCHANGE)
 static void run_all(gex_Rank_t peer) { FOR_ALL_COUNTS(RUN) }
 
 int main(int argc, char **argv) {
-    gex_Rank_t r;
     int kind, n;
     test_init("am_arguments", &argc, &argv);
     FOR_ALL_COUNTS(REGISTER)
     for (kind = 0; kind < KINDS; kind++)
         for (n = 0; n <= 16; n++) pattern_fill(payload[kind][n], BYTES(n), SEED(kind, n));
     test_attach((uintptr_t)np * 2 * SLOT);
-    bases = (char **)malloc(np * sizeof *bases);
-    for (r = 0; r < np; r++) bases[r] = seg_of(r);
+    bases = segs_of_all();
     barrier();
     for (counted = 0; counted < 2; counted++) {
         unsigned hop, step = np > 8 ? (unsigned)np / 4 : 1U;

@@ -17,15 +17,6 @@ static void on_long(gex_Token_t token, void *buffer, size_t bytes) {
     ATOMIC_ADD(&arrived, 1);
 }
 
-/* Memory of this process, in bytes. */
-static size_t resident(void) {
-    unsigned long size = 0, pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    REQUIRE(file != NULL && fscanf(file, "%lu %lu", &size, &pages) == 2);
-    fclose(file);
-    return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
 int main(int argc, char **argv) {
     test_init("am_immediate_bounded", &argc, &argv);
     register_handler(long_index, (gex_AM_Fn_t)on_long, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 0);

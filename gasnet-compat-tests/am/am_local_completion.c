@@ -14,12 +14,6 @@ static gex_Event_t reply_event[8192];
 static int reply_events;
 static char reply_source[BYTES];
 
-static gex_Rank_t source_of(gex_Token_t token) {
-    gex_Token_Info_t info;
-    gex_Token_Info(token, &info, GEX_TI_SRCRANK);
-    return info.gex_srcrank;
-}
-
 static gex_Event_t *next_event(void) {
     int i = ATOMIC_ADD(&reply_events, 1) - 1;
     REQUIRE(i < (int)ARRAY_LENGTH(reply_event));
@@ -139,8 +133,7 @@ int main(int argc, char **argv) {
     if (gex_AM_LUBRequestMedium() < BYTES || gex_AM_LUBReplyMedium() < BYTES)
         test_skip("Medium payloads are too small here");
     test_attach((uintptr_t)np * (WINDOW + 1) * BYTES);
-    bases = (char **)malloc(np * sizeof *bases);
-    for (gex_Rank_t r = 0; r < np; r++) bases[r] = seg_of(r);
+    bases = segs_of_all();
     pattern_fill(reply_source, BYTES, 4242);
     barrier();
     /* the peer must be the same distance for all, so that everyone receives as many messages as it

@@ -22,11 +22,6 @@ static gex_Event_t *next_event(void) {
     return &reply_event[i];
 }
 
-static gex_Rank_t source_of(gex_Token_t token) {
-    gex_Token_Info_t info;
-    gex_Token_Info(token, &info, GEX_TI_SRCRANK);
-    return info.gex_srcrank;
-}
 static char *slot(gex_Rank_t owner, gex_Rank_t writer) { return bases[owner] + (size_t)writer * SLOT; }
 
 static void on_medium(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t expected) {
@@ -167,8 +162,7 @@ int main(int argc, char **argv) {
     register_handler(poke_medium, (gex_AM_Fn_t)on_poke_medium, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 2);
     register_handler(poke_long, (gex_AM_Fn_t)on_poke_long, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 3);
     test_attach((uintptr_t)np * SLOT);
-    bases = (char **)malloc(np * sizeof *bases);
-    for (gex_Rank_t r = 0; r < np; r++) bases[r] = seg_of(r);
+    bases = segs_of_all();
     barrier();
 
     PHASE("requests");

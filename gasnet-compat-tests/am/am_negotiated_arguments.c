@@ -16,12 +16,6 @@ static char **bases;
 static int replies;
 static int form; /* bit 0: counting names, bit 1: Commit_v2 */
 
-static gex_Rank_t source_of(gex_Token_t token) {
-    gex_Token_Info_t info;
-    gex_Token_Info(token, &info, GEX_TI_SRCRANK);
-    return info.gex_srcrank;
-}
-
 static void fill(gex_AM_SrcDesc_t sd, int kind, int n) {
     REQUIRE(sd != GEX_AM_SRCDESC_NO_OP);
     CHECK(gex_AM_SrcDescAddr(sd) != NULL);
@@ -119,12 +113,11 @@ FOR_ALL_COUNTS(EXCHANGE)
 static void run_all(gex_Rank_t peer) { FOR_ALL_COUNTS(RUN) }
 
 int main(int argc, char **argv) {
-    gex_Rank_t r, hop;
+    gex_Rank_t hop;
     test_init("am_negotiated_arguments", &argc, &argv);
     FOR_ALL_COUNTS(REGISTER)
     test_attach((uintptr_t)np * 2 * SLOT);
-    bases = (char **)malloc(np * sizeof *bases);
-    for (r = 0; r < np; r++) bases[r] = seg_of(r);
+    bases = segs_of_all();
     barrier();
     for (form = 0; form < 4; form++) {
         for (hop = 0; hop<np; hop += np> 8 ? np / 4 : 1) run_all((me + hop) % np);

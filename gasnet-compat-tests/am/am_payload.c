@@ -10,12 +10,6 @@ static char **bases;
 static size_t long_slot;
 static int replies;
 
-static gex_Rank_t source_of(gex_Token_t token) {
-    gex_Token_Info_t info;
-    gex_Token_Info(token, &info, GEX_TI_SRCRANK);
-    return info.gex_srcrank;
-}
-
 /* Suitable for any type of the C language; 8 is what every type but the widest needs. */
 static void check_alignment(const void *buffer, size_t bytes) {
     if (bytes) CHECKF((uintptr_t)buffer % 8 == 0, "%zu bytes at %p", bytes, buffer);
@@ -133,8 +127,7 @@ int main(int argc, char **argv) {
     if (np > 8 && medium_limit > cap) medium_limit = cap;
     long_slot = (request_limit > reply_limit ? request_limit : reply_limit) + 64;
     test_attach((uintptr_t)np * 2 * long_slot);
-    bases = (char **)malloc(np * sizeof *bases);
-    for (gex_Rank_t r = 0; r < np; r++) bases[r] = seg_of(r);
+    bases = segs_of_all();
     char *source = (char *)malloc((medium_limit > request_limit ? medium_limit : request_limit) + 64);
     barrier();
     for (gex_Rank_t hop = 0; hop<np; hop += np> 8 ? np / 4 : 1) {

@@ -205,6 +205,29 @@ TEST_UNUSED static char *seg_of(gex_Rank_t rank) {
 
 #endif
 
+/* Those of all ranks, for handlers, which must not ask. */
+TEST_UNUSED static char **segs_of_all(void) {
+    char **all = (char **)malloc(np * sizeof *all);
+    gex_Rank_t r;
+    for (r = 0; r < np; r++) all[r] = seg_of(r);
+    return all;
+}
+
+TEST_UNUSED static gex_Rank_t source_of(gex_Token_t token) {
+    gex_Token_Info_t info;
+    gex_Token_Info(token, &info, GEX_TI_SRCRANK);
+    return info.gex_srcrank;
+}
+
+/* Memory of this process, in bytes. */
+TEST_UNUSED static size_t resident(void) {
+    unsigned long size = 0, pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    REQUIRE(file != NULL && fscanf(file, "%lu %lu", &size, &pages) == 2);
+    fclose(file);
+    return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 /* Successful ranks meet before they leave, so that a failing rank's exit code decides. */
 TEST_UNUSED static int test_finish(void) {
     PHASE("end");

@@ -1,5 +1,5 @@
-// gasnet_hsl_*: static and dynamic, lock, trylock (also while another thread holds it), several at
-// once, shared with handlers; gasnet_hold_interrupts and gasnet_resume_interrupts.
+// gasnet_hsl_*: static and dynamic, lock, trylock, several at once, shared with handlers (between
+// threads: event/hsl_threads); gasnet_hold_interrupts and gasnet_resume_interrupts.
 // NP: 1 2 4
 // TIMEOUT: 60
 #include "check1.h"
@@ -40,56 +40,12 @@ static void single(void) {
     free(dynamic);
 }
 
-#if TEST_HAS_THREADS && defined(GASNET_PAR)
-enum { THREADS = 3, ROUNDS = 3000 };
-static int held, released;
-static volatile long shared;
-
-static void *holds(void *argument) {
-    gasnet_hsl_lock(&outer);
-    ATOMIC_SET(&held, 1);
-    while (!ATOMIC_GET(&released)) usleep(100);
-    gasnet_hsl_unlock(&outer);
-    return argument;
-}
-static void *adds(void *argument) {
-    for (int i = 0; i < ROUNDS; i++) {
-        if (i % 3 == 0) {
-            while (gasnet_hsl_trylock(&outer) != GASNET_OK) sched_yield();
-        } else {
-            gasnet_hsl_lock(&outer);
-        }
-        shared = shared + 1;
-        gasnet_hsl_unlock(&outer);
-    }
-    return argument;
-}
-static void threads(void) {
-    pthread_t thread[THREADS];
-    PHASE("a lock that another thread holds");
-    REQUIRE(pthread_create(&thread[0], NULL, holds, NULL) == 0);
-    while (!ATOMIC_GET(&held)) usleep(100);
-    CHECK(gasnet_hsl_trylock(&outer) == GASNET_ERR_NOT_READY);
-    ATOMIC_SET(&released, 1);
-    gasnet_hsl_lock(&outer);
-    gasnet_hsl_unlock(&outer);
-    pthread_join(thread[0], NULL);
-    PHASE("threads");
-    for (int i = 0; i < THREADS; i++) REQUIRE(pthread_create(&thread[i], NULL, adds, NULL) == 0);
-    for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
-    CHECKF(shared == (long)THREADS * ROUNDS, "%ld", shared);
-}
-#else
-static void threads(void) {}
-#endif
-
 int main(int argc, char **argv) {
     gasnet_handlerentry_t table[] = {{ADD, (gex_AM_Fn_t)on_add}, {ACK, (gex_AM_Fn_t)on_ack}};
     gasnet1_init("locks", &argc, &argv);
     gasnet1_attach(table, 2, 4096);
     gasnet1_barrier();
     single();
-    threads();
     gasnet1_barrier();
     PHASE("handlers and the main line");
     for (int i = 0; i < MESSAGES; i++) {

@@ -37,33 +37,38 @@ strict='-Wall -Wextra -pedantic -Werror'
 paths="-I$include -I$include/smp-conduit"
 failed=0 passed=0
 
-# check NAME COMMAND...: passes when the command succeeds and prints nothing.
-check() {
-    name=$1
-    shift
-    if "$@" >"$tmp/out" 2>&1 && [ ! -s "$tmp/out" ]; then
+# report NAME WHY: passes if WHY is empty.
+report() {
+    if [ -z "$2" ]; then
         passed=$((passed + 1))
-        echo "PASS headers/$name"
+        echo "PASS headers/$1"
     else
         failed=$((failed + 1))
-        echo "FAIL headers/$name: $*"
+        echo "FAIL headers/$1: $2"
         sed 's/^/     /' "$tmp/out" | head -n 20
     fi
+}
+# check NAME COMMAND...: passes when the command succeeds and prints nothing.
+check() {
+    name=$1 why=
+    shift
+    "$@" >"$tmp/out" 2>&1 && [ ! -s "$tmp/out" ] || why=$*
+    report "$name" "$why"
 }
 # check_says NAME TEXT COMMAND...: passes when the output has a line with TEXT, whatever the exit
 # status.
 check_says() {
-    name=$1 text=$2
+    name=$1 text=$2 why=
     shift 2
     "$@" >"$tmp/out" 2>&1
-    if grep -qF -- "$text" "$tmp/out"; then
-        passed=$((passed + 1))
-        echo "PASS headers/$name"
-    else
-        failed=$((failed + 1))
-        echo "FAIL headers/$name: '$text' is not in the output of: $*"
-        sed 's/^/     /' "$tmp/out" | head -n 20
-    fi
+    grep -qF -- "$text" "$tmp/out" || why="'$text' is not in the output of: $*"
+    report "$name" "$why"
+}
+# compiles NAME COMPILER SOURCE FLAGS...: passes when an object is made without a warning.
+compiles() {
+    name=$1 compiler=$2 source=$3
+    shift 3
+    check "compile-$name" $compiler $strict "$@" -c "$source" -o "$tmp/object.o"
 }
 
 compilers=
@@ -77,43 +82,34 @@ done
 [ -n "$compilers" ] || { echo "FAIL headers: no compiler"; exit 1; }
 
 # -- compile. The sources are in C and C++; -O2 lets the compilers see through the inline functions.
+# language STANDARD: the compiler for it.
+language() { case $1 in c++*) echo "$cxx -x c++" ;; *) echo "$cc" ;; esac; }
 for pair in $compilers; do
+    cc=${pair%:*} cxx=${pair#*:}
     for mode in SEQ PARSYNC PAR; do
         for std in c99 c11 c17 c2x c++11 c++14 c++17 c++20; do
-            case $std in c++*) compiler="${pair#*:} -x c++" ;; *) compiler=${pair%:*} ;; esac
             for source in "$clients/values" "$here/use"; do
-                check "compile-${pair%:*}-$std-$mode-${source##*/}" \
-                    $compiler -std=$std -O2 $strict -DGASNET_$mode $paths -c "$source.c" -o "$tmp/${source##*/}.o"
+                compiles "$cc-$std-$mode-${source##*/}" "$(language $std)" "$source.c" -std=$std -O2 \
+                    -DGASNET_$mode $paths
             done
         done
-        check "compile-${pair%:*}-debug-$mode" "${pair%:*}" -std=c11 -O0 $strict -DGASNET_DEBUG -DGASNET_$mode $paths \
-            -c "$here/use.c" -o "$tmp/use.o"
-        check "compile-${pair%:*}-posix-$mode" "${pair%:*}" -std=gnu11 -O3 $strict -D_GNU_SOURCE=1 -D_REENTRANT \
-            -DGASNET_$mode $paths \
-            -c "$here/use.c" -o "$tmp/use.o"
+        compiles "$cc-debug-$mode" $cc "$here/use.c" -std=c11 -O0 -DGASNET_DEBUG -DGASNET_$mode $paths
+        compiles "$cc-posix-$mode" $cc "$here/use.c" -std=gnu11 -O3 -D_GNU_SOURCE=1 -D_REENTRANT -DGASNET_$mode $paths
     done
     for std in c99 c2x c++11 c++20; do
-        case $std in c++*) compiler="${pair#*:} -x c++" ;; *) compiler=${pair%:*} ;; esac
-        check "compile-${pair%:*}-$std-names" $compiler -std=$std -O1 $strict -DGASNET_PAR $paths -I"$here/../common" \
-            -c "$clients/names.c" \
-            -o "$tmp/names.o"
+        compiles "$cc-$std-names" "$(language $std)" "$clients/names.c" -std=$std -O1 -DGASNET_PAR $paths \
+            -I"$here/../common" -Wno-unused-parameter
     done
-    check "compile-${pair%:*}-conversions" "${pair%:*}" -std=c11 -O2 $strict -Wshadow -Wcast-qual -Wstrict-prototypes \
-        -DGASNET_PAR \
-        $paths -c "$here/use.c" -o "$tmp/use.o"
+    compiles "$cc-conversions" $cc "$here/use.c" -std=c11 -O2 -Wshadow -Wcast-qual -Wstrict-prototypes \
+        -DGASNET_PAR $paths
     # Only the thread mode, defined in the source and without a value: Realm and others do no more.
     printf '#define GASNET_PAR\n#include "%s/use.c"\n' "$here" >"$tmp/mode.c"
-    check "compile-${pair%:*}-empty-mode" "${pair%:*}" -std=c11 $strict $paths -c "$tmp/mode.c" -o "$tmp/mode.o"
-    check "compile-${pair%:*}-conduit-by-macro" "${pair%:*}" -std=c11 $strict -DGASNET_PAR -DGASNET_CONDUIT_SMP \
-        -I"$include" \
-        -c "$clients/values.c" -o "$tmp/values.o"
-    check "compile-${pair%:*}-conduit-both" "${pair%:*}" -std=c11 $strict -DGASNET_PAR -DGASNET_CONDUIT_SMP $paths \
-        -c "$clients/values.c" -o "$tmp/values.o"
-    check "compile-${pair%:*}-isystem" "${pair#*:}" -std=c++17 $strict -DGASNET_PAR -isystem "$include/smp-conduit" \
-        -isystem "$include" \
-        -x c++ -c "$here/use.c" -o "$tmp/use.o"
-    check "compile-${pair%:*}-universal" "${pair%:*}" -std=c11 $strict -DGASNET_SEQ -I"$include" -c "$here/use.c" \
-        -o "$tmp/use.o"
+    compiles "$cc-empty-mode" $cc "$tmp/mode.c" -std=c11 $paths
+    compiles "$cc-conduit-by-macro" $cc "$clients/values.c" -std=c11 -DGASNET_PAR -DGASNET_CONDUIT_SMP -I"$include"
+    compiles "$cc-conduit-both" $cc "$clients/values.c" -std=c11 -DGASNET_PAR -DGASNET_CONDUIT_SMP $paths
+    compiles "$cc-isystem" "$cxx -x c++" "$here/use.c" -std=c++17 -DGASNET_PAR -isystem "$include/smp-conduit" \
+        -isystem "$include"
+    compiles "$cc-universal" $cc "$here/use.c" -std=c11 -DGASNET_SEQ -I"$include"
 done
 
 # -- order. One source per header: it alone and twice; then before each of the others.

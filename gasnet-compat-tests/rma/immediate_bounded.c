@@ -14,15 +14,6 @@ static char *mine, *theirs, *here;
 static void *remote_pieces[PIECES], *local_pieces[PIECES];
 static uint32_t *go, turn;
 
-/* Memory of this process, in bytes. */
-static size_t resident(void) {
-    unsigned long size = 0, pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    REQUIRE(file != NULL && fscanf(file, "%lu %lu", &size, &pages) == 2);
-    fclose(file);
-    return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
 static void make(void) {
     gex_Segment_t made;
     void *address = NULL;

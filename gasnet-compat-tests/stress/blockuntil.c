@@ -1,5 +1,6 @@
 // GASNET_BLOCKUNTIL on a word that a peer's put, a handler or another thread changes, also where
-// another thread's poll runs the handler, in every wait mode; and a wait that outlasts any spinning.
+// another thread's poll runs the handler, in every wait mode; and a wait that outlasts any
+// spinning.
 // NP: 1 2 4
 // TIMEOUT: 60
 #include "stress.h"

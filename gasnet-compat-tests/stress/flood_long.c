@@ -71,8 +71,7 @@ int main(int argc, char **argv) {
     register_handler(REQUEST, (gex_AM_Fn_t)on_request, GEX_FLAG_AM_LONG | GEX_FLAG_AM_REQUEST, 4);
     register_handler(REPLY, (gex_AM_Fn_t)on_reply, GEX_FLAG_AM_LONG | GEX_FLAG_AM_REPLY, 4);
     test_attach((uintptr_t)2 * np * STRESS_THREADS * WINDOW * LARGEST);
-    segments = (char **)malloc(np * sizeof *segments);
-    for (gex_Rank_t r = 0; r < np; r++) segments[r] = seg_of(r);
+    segments = segs_of_all();
     length = LARGEST;
     if (gex_AM_LUBRequestLong() < length) length = gex_AM_LUBRequestLong();
     if (gex_AM_LUBReplyLong() < length) length = gex_AM_LUBReplyLong();

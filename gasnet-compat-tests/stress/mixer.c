@@ -1,5 +1,6 @@
 // Random traffic of several threads: every kind of AM, negotiated payload and cancels, IMMEDIATE,
-// RMA in all forms, events, regions, barriers. The seed is TEST_SEED or fixed, so that a failure can be repeated.
+// RMA in all forms, events, regions, barriers. The seed is TEST_SEED or fixed, so that a failure
+// can be repeated.
 // NP: 1 2 3 4 7
 // TIMEOUT: 120
 // VARIANT: small (the smallest buffers that can be configured)
@@ -295,8 +296,7 @@ int main(int argc, char **argv) {
     register_handler(MEDIUM_REPLY, (gex_AM_Fn_t)on_medium_reply, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REPLY, 3);
     register_handler(LONG_REPLY, (gex_AM_Fn_t)on_long_reply, GEX_FLAG_AM_LONG | GEX_FLAG_AM_REPLY, 3);
     test_attach((uintptr_t)np * STRESS_THREADS * AREAS * AREA);
-    segments = (char **)malloc(np * sizeof *segments);
-    for (gex_Rank_t r = 0; r < np; r++) segments[r] = seg_of(r);
+    segments = segs_of_all();
     for (gex_Rank_t r = 0; r < np; r++)
         for (int t = 0; t < STRESS_THREADS; t++) stress_fill(area(me, r, t, CONSTANT), AREA, me * 77 + 1);
     barrier();

@@ -229,8 +229,7 @@ int main(int argc, char **argv) {
     register_handler(ack_index, (gex_AM_Fn_t)on_ack, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT, 0);
     if (np > 16 && !steps_text) steps = 300;
     test_attach((uintptr_t)np * AREA);
-    bases = (char **)malloc(np * sizeof *bases);
-    for (gex_Rank_t r = 0; r < np; r++) bases[r] = seg_of(r);
+    bases = segs_of_all();
     memset(bases[me], 0, (size_t)np * AREA);
     peer_count = (int)smaller(np, MAX_PEERS);
     for (p = 0; p < peer_count; p++) {

@@ -13,75 +13,25 @@ nl='
 # exports LIBRARY: functions and their default versions.
 exports() { objdump -T "$1" | sed -n 's/.* DF \.text.* \(IBVERBS_[^ ]*\) *\([^ ]*\)$/\1 \2/p' | sort; }
 
-# conformance EXPECTED OPTION...: on an emulator with these options.
-conformance() {
-    _expected=$1
+# answers EXPECTED EMULATOR OPTION...: its conformance program on an emulator with these options.
+answers() {
+    _expected=$1 _program=$WORK/$2
     shift
-    timeout 120 "$ROOT/scripts/with-emulator" verbs "$@" "$WORK/conformance" >"$WORK/answers" &&
-        diff -u "$_expected" "$WORK/answers"
+    timeout 120 "$ROOT/scripts/with-emulator" "$@" "$_program" >"$WORK/answers" && diff -u "$_expected" "$WORK/answers"
 }
+gni() { _answers=$1; shift; answers "$_answers" ugni --faults yield=10 "$@"; }
+elan() { _answers=$1; shift; answers "$_answers" elan --faults yield=10 "$@"; }
 
-# faults: each section of faults.txt is "== FAULTS | TESTS" and what these print.
+# faults EMULATOR OPTION...: each section of faults.txt is "== FAULTS | TESTS" and what these print.
 faults() {
-    grep '^== ' "$verbs/tests/faults.txt" | while IFS='|' read -r words names; do
+    _sections=$ROOT/emulators/$1/tests/faults.txt _program=$WORK/$1
+    grep '^== ' "$_sections" | while IFS='|' read -r words names; do
         printf '%s|%s\n' "$words" "$names"
         # shellcheck disable=SC2086 # several names
-        timeout 60 "$ROOT/scripts/with-emulator" verbs --hcas 2 --faults "${words#== }" "$WORK/conformance" $names \
+        timeout 60 "$ROOT/scripts/with-emulator" "$@" --faults "${words#== }" "$_program" $names \
             </dev/null 2>/dev/null | grep -v '^done$'
     done >"$WORK/answers"
-    diff -u "$verbs/tests/faults.txt" "$WORK/answers"
-}
-
-# gni EXPECTED OPTION...: the conformance program of uGNI on an emulator with these options.
-gni() {
-    _expected=$1
-    shift
-    timeout 120 "$ROOT/scripts/with-emulator" ugni --faults yield=10 "$@" "$WORK/gni" >"$WORK/answers" 2>/dev/null &&
-        diff -u "$_expected" "$WORK/answers"
-}
-
-# gni_faults: as `faults`.
-gni_faults() {
-    grep '^== ' "$ugni/tests/faults.txt" | while IFS='|' read -r words names; do
-        printf '%s|%s\n' "$words" "$names"
-        # shellcheck disable=SC2086 # several names
-        timeout 60 "$ROOT/scripts/with-emulator" ugni --faults "${words#== }" "$WORK/gni" $names \
-            </dev/null 2>/dev/null | grep -v '^done$'
-    done >"$WORK/answers"
-    diff -u "$ugni/tests/faults.txt" "$WORK/answers"
-}
-
-# gni_program: compiles the conformance program of uGNI.
-gni_program() {
-    # shellcheck disable=SC2046 # several sources
-    "$CC" -std=gnu11 -O1 -Wall -Wextra -Werror -I"$ugni/include" -o "$WORK/gni" $(suite ugni) \
-        -L"$EMULATORS/ugni" -lugni -lpthread
-}
-
-# elan EXPECTED OPTION...: the conformance program of Elan on an emulator with these options.
-elan() {
-    _expected=$1
-    shift
-    timeout 120 "$ROOT/scripts/with-emulator" elan --faults yield=10 "$@" "$WORK/elan" >"$WORK/answers" 2>/dev/null &&
-        diff -u "$_expected" "$WORK/answers"
-}
-
-# elan_faults: as `faults`.
-elan_faults() {
-    grep '^== ' "$elan/tests/faults.txt" | while IFS='|' read -r words names; do
-        printf '%s|%s\n' "$words" "$names"
-        # shellcheck disable=SC2086 # several names
-        timeout 60 "$ROOT/scripts/with-emulator" elan --faults "${words#== }" "$WORK/elan" $names \
-            </dev/null 2>/dev/null | grep -v '^done$'
-    done >"$WORK/answers"
-    diff -u "$elan/tests/faults.txt" "$WORK/answers"
-}
-
-# elan_program: compiles the conformance program of Elan.
-elan_program() {
-    # shellcheck disable=SC2046 # several sources
-    "$CC" -std=gnu11 -O1 -Wall -Wextra -Werror -I"$ROOT/conduit-elan" -o "$WORK/elan" $(suite elan) \
-        -ldl -lpthread
+    diff -u "$_sections" "$WORK/answers"
 }
 
 # elan_exports: the library exports one function.
@@ -101,16 +51,16 @@ pingpong() {
 
 random=$(printf %s "$SEED" | cksum | cut -d' ' -f1)
 if attempt "emulators: build ugni" env CARGO_TARGET_DIR="$BUILD/emulators/target" "$ugni/build.sh" "$EMULATORS/ugni" &&
-    attempt "emulators: compile the conformance program of ugni" gni_program; then
+    conformance_program ugni "$WORK/ugni" -I"$ugni/include" -L"$EMULATORS/ugni" -lugni -lpthread; then
     attempt "emulators: ugni, Aries" gni "$ugni/tests/conformance.txt"
     attempt "emulators: ugni, Gemini" gni "$ugni/tests/gemini.txt" --flavour gemini
     for words in late reorder "late reorder early-event delay=30"; do
         attempt "emulators: ugni, $words" gni "$ugni/tests/conformance.txt" --faults "$words" --seed "$random"
     done
-    attempt "emulators: ugni, faults" gni_faults
+    attempt "emulators: ugni, faults" faults ugni
 fi
 if attempt "emulators: build elan" env CARGO_TARGET_DIR="$BUILD/emulators/target" "$elan/build.sh" "$EMULATORS/elan" &&
-    attempt "emulators: compile the conformance program of elan" elan_program; then
+    conformance_program elan "$WORK/elan" -I"$ROOT/conduit-elan" -ldl -lpthread; then
     attempt "emulators: elan, exports" elan_exports
     for flavour in elan3 elan4; do
         attempt "emulators: $flavour" elan "$elan/tests/$flavour.txt" --flavour $flavour
@@ -119,7 +69,7 @@ if attempt "emulators: build elan" env CARGO_TARGET_DIR="$BUILD/emulators/target
                 --faults "$words" --seed "$random"
         done
     done
-    attempt "emulators: elan, faults" elan_faults
+    attempt "emulators: elan, faults" faults elan
 fi
 attempt "emulators: build pmi" env CARGO_TARGET_DIR="$BUILD/emulators/target" "$ROOT/emulators/pmi/build.sh" \
     "$EMULATORS/pmi" && attempt "emulators: pmi, aprun, srun" "$ROOT/emulators/pmi/tests/run.sh" "$EMULATORS/pmi"
@@ -128,19 +78,19 @@ if [ ! -e /usr/include/infiniband/verbs.h ]; then
     finish
 fi
 attempt "emulators: build" env CARGO_TARGET_DIR="$BUILD/emulators/target" "$verbs/build.sh" "$EMULATORS/verbs" || finish
-conformance_program "$WORK/conformance" || finish
+conformance_program verbs "$WORK/verbs" -libverbs || finish
 debian=$(find /usr/lib -name libibverbs.so.1 -print -quit)
 if [ -n "$debian" ]; then
     exports "$debian" >"$WORK/debian"
     exports "$EMULATORS/verbs/libibverbs.so.1" >"$WORK/ours"
     attempt "emulators: exports of Debian's libibverbs" diff -u "$WORK/debian" "$WORK/ours"
 fi
-attempt "emulators: verbs, InfiniBand" conformance "$verbs/tests/conformance.txt" --hcas 2
-attempt "emulators: verbs, RoCE" conformance "$verbs/tests/conformance.txt" --hcas 2 --ports 2 --link roce
-attempt "emulators: verbs, one device" conformance "$verbs/tests/conformance.txt"
-attempt "emulators: verbs, late" conformance "$verbs/tests/conformance.txt" --hcas 2 --faults "late delay=30" \
+attempt "emulators: verbs, InfiniBand" answers "$verbs/tests/conformance.txt" verbs --hcas 2
+attempt "emulators: verbs, RoCE" answers "$verbs/tests/conformance.txt" verbs --hcas 2 --ports 2 --link roce
+attempt "emulators: verbs, one device" answers "$verbs/tests/conformance.txt" verbs
+attempt "emulators: verbs, late" answers "$verbs/tests/conformance.txt" verbs --hcas 2 --faults "late delay=30" \
     --seed "$random"
-attempt "emulators: verbs, faults" faults
+attempt "emulators: verbs, faults" faults verbs --hcas 2
 for program in rc uc ud srq xsrq; do
     if command -v "ibv_${program}_pingpong" >/dev/null; then
         attempt "emulators: verbs, ibv_${program}_pingpong" pingpong "ibv_${program}_pingpong"

@@ -67,11 +67,13 @@ suite() {
     echo "-I$ROOT/emulators/common/tests" "$ROOT/emulators/common/tests"/*.c "$ROOT/emulators/$1/tests"/*.c
 }
 
-# conformance_program FILE: compiles the conformance program of verbs.
+# conformance_program EMULATOR FILE FLAGS...: compiles its conformance program.
 conformance_program() {
+    _emulator=$1 _file=$2
+    shift 2
     # shellcheck disable=SC2046 # several sources
-    attempt "compile the conformance program of verbs" "$CC" -std=gnu11 -O1 -Wall -Wextra -Werror \
-        -o "$1" $(suite verbs) -libverbs
+    attempt "compile the conformance program of $_emulator" "$CC" -std=gnu11 -O1 -Wall -Wextra -Werror \
+        -o "$_file" $(suite "$_emulator") "$@"
 }
 
 finish() { exit $((failures > 0)); }
