@@ -50,7 +50,7 @@ static int kind_of(gex_Rank_t rank, int distance) {
 }
 
 int main(int argc, char **argv) {
-    int kind, expected = 0;
+    int expected = 0;
     test_init("immediate_connects", &argc, &argv);
     if (np != 12) test_skip("needs 12 ranks");
     pattern_fill(source, sizeof source, 7);
@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < DISTANCES; i++) {
         gex_Rank_t peer = (me + distances[i]) % np;
         expected += kind_of((me + np - distances[i]) % np, i) < PUT;
-        kind = kind_of(me, i);
+        int kind = kind_of(me, i);
         PHASE("connecting");
         int was_refused = attempt(kind, peer);
         if (was_refused)
@@ -78,7 +78,7 @@ int main(int argc, char **argv) {
         if (kind_of((me + np - distances[i]) % np, i) == PUT) CHECK_PATTERN(seg_of(me) + 64, 64, 7);
     if (me == 0) {
         GASNET_BLOCKUNTIL(ATOMIC_GET(&reports) == DISTANCES * (int)np);
-        for (kind = 0; kind < KINDS; kind++)
+        for (int kind = 0; kind < KINDS; kind++)
             CHECKF(refused_first[kind] > 0, "no first call of kind %d was refused", kind);
     }
     return test_finish();

@@ -48,16 +48,15 @@ static void begin(const char *what) {
 }
 
 int main(int argc, char **argv) {
-    gex_Event_t event, lc = GEX_EVENT_INVALID;
-    size_t before;
+    gex_Event_t lc = GEX_EVENT_INVALID;
     test_init("immediate_bounded", &argc, &argv);
     make();
     gex_TM_t pair = gex_TM_Pair(ep, gex_EP_QueryIndex(other));
 
     begin("put");
     if (me == 0) {
-        before = resident();
-        event = gex_RMA_PutNB(pair, 1, theirs, here, BIG, &lc, GEX_FLAG_IMMEDIATE);
+        size_t before = resident();
+        gex_Event_t event = gex_RMA_PutNB(pair, 1, theirs, here, BIG, &lc, GEX_FLAG_IMMEDIATE);
         CHECKF(resident() < before + MOST, "%zu bytes more", resident() - before);
         REQUIRE(event != GEX_EVENT_NO_OP);
         CHECK(lc != GEX_EVENT_INVALID);
@@ -74,8 +73,8 @@ int main(int argc, char **argv) {
 
     begin("put with GEX_EVENT_NOW"); /* may wait for room */
     if (me == 0) {
-        before = resident();
-        event = gex_RMA_PutNB(pair, 1, theirs, here + 1, BIG - 1, GEX_EVENT_NOW, GEX_FLAG_IMMEDIATE);
+        size_t before = resident();
+        gex_Event_t event = gex_RMA_PutNB(pair, 1, theirs, here + 1, BIG - 1, GEX_EVENT_NOW, GEX_FLAG_IMMEDIATE);
         REQUIRE(event != GEX_EVENT_NO_OP);
         CHECKF(resident() < before + MOST, "%zu bytes more", resident() - before);
         memset(here, 1, BIG);
@@ -88,9 +87,9 @@ int main(int argc, char **argv) {
 
     begin("VIS put");
     if (me == 0) {
-        before = resident();
-        event = gex_VIS_IndexedPutNB(pair, 1, PIECES, remote_pieces, PIECE, PIECES, local_pieces, PIECE,
-                                     GEX_FLAG_IMMEDIATE | GEX_FLAG_ENABLE_LEAF_LC);
+        size_t before = resident();
+        gex_Event_t event = gex_VIS_IndexedPutNB(pair, 1, PIECES, remote_pieces, PIECE, PIECES, local_pieces, PIECE,
+                                                 GEX_FLAG_IMMEDIATE | GEX_FLAG_ENABLE_LEAF_LC);
         CHECKF(resident() < before + MOST, "%zu bytes more", resident() - before);
         REQUIRE(event != GEX_EVENT_NO_OP);
         lc = gex_Event_QueryLeaf(event, GEX_EC_LC);
@@ -111,7 +110,7 @@ int main(int argc, char **argv) {
     pattern_fill(mine, BIG, 6);
     barrier();
     if (me == 0) {
-        event = gex_RMA_GetNB(pair, here, 1, theirs, BIG, GEX_FLAG_IMMEDIATE);
+        gex_Event_t event = gex_RMA_GetNB(pair, here, 1, theirs, BIG, GEX_FLAG_IMMEDIATE);
         REQUIRE(event != GEX_EVENT_NO_OP);
         call_ended();
         gex_Event_Wait(event);
@@ -123,8 +122,8 @@ int main(int argc, char **argv) {
     begin("VIS get");
     if (me == 0) {
         memset(here, 0, BIG);
-        event = gex_VIS_IndexedGetNB(pair, PIECES, local_pieces, PIECE, 1, PIECES, remote_pieces, PIECE,
-                                     GEX_FLAG_IMMEDIATE);
+        gex_Event_t event = gex_VIS_IndexedGetNB(pair, PIECES, local_pieces, PIECE, 1, PIECES, remote_pieces, PIECE,
+                                                 GEX_FLAG_IMMEDIATE);
         REQUIRE(event != GEX_EVENT_NO_OP);
         call_ended();
         gex_Event_Wait(event);

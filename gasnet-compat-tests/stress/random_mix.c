@@ -221,7 +221,7 @@ static void collective(int epoch) {
 int main(int argc, char **argv) {
     const char *seed_text = getenv("TEST_SEED"), *steps_text = getenv("TEST_STEPS");
     uint64_t seed = seed_text ? strtoull(seed_text, NULL, 0) : 424242;
-    int steps = steps_text ? atoi(steps_text) : 3000, p;
+    int steps = steps_text ? atoi(steps_text) : 3000;
     test_init("random_mix", &argc, &argv);
     register_handler(echo_index, (gex_AM_Fn_t)on_echo, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 1);
     register_handler(echo_reply, (gex_AM_Fn_t)on_echo_reply, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_MEDIUM, 1);
@@ -232,7 +232,7 @@ int main(int argc, char **argv) {
     bases = segs_of_all();
     memset(bases[me], 0, (size_t)np * AREA);
     peer_count = (int)smaller(np, MAX_PEERS);
-    for (p = 0; p < peer_count; p++) {
+    for (int p = 0; p < peer_count; p++) {
         peers[p] = (gex_Rank_t)((me + (unsigned)p) % np);
         model[p] = (char *)calloc(1, AREA);
     }
@@ -242,7 +242,7 @@ int main(int argc, char **argv) {
     PHASE("random operations");
     for (int i = 0; i < steps; i++) {
         size_t bytes = below(4) ? below(300) : below(AREA), from = below(AREA - bytes);
-        p = (int)below((size_t)peer_count);
+        int p = (int)below((size_t)peer_count);
         switch (below(8)) {
             case 0:
             case 1:
@@ -261,7 +261,7 @@ int main(int argc, char **argv) {
     PHASE("final comparison");
     complete_all();
     GASNET_BLOCKUNTIL(ATOMIC_GET(&answered) == sent);
-    for (p = 0; p < peer_count; p++) {
+    for (int p = 0; p < peer_count; p++) {
         char *back = (char *)malloc(AREA);
         OK(gex_RMA_GetBlocking(tm, back, peers[p], area_of(peers[p], me), AREA, 0));
         CHECKF(memcmp(back, model[p], AREA) == 0, "area at rank %u", (unsigned)peers[p]);

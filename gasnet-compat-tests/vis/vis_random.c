@@ -302,7 +302,6 @@ static void finish(int slot) {
 }
 
 int main(int argc, char **argv) {
-    int s;
     unsigned wanted = 0;
     test_init("vis_random", &argc, &argv);
     register_handler(DONE, (gex_AM_Fn_t)done_handler, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REPLY, 0);
@@ -315,7 +314,7 @@ int main(int argc, char **argv) {
     shadow = (unsigned char *)calloc((size_t)np * SLOTS, slot_bytes);
     scratch = (unsigned char *)malloc(slot_bytes);
     notified = (unsigned *)calloc(np, sizeof *notified);
-    for (s = 0; s < SLOTS; s++) {
+    for (int s = 0; s < SLOTS; s++) {
         operations[s].local = heap + (size_t)s * slot_bytes;
         operations[s].wanted = (unsigned char *)malloc(slot_bytes);
         operations[s].to.map = (size_t *)malloc(slot_bytes * sizeof(size_t));
@@ -324,11 +323,11 @@ int main(int argc, char **argv) {
     barrier();
     PHASE("operations");
     for (int i = 0; i < (argc > 1 ? atoi(argv[1]) : 100); i++) {
-        s = (int)pick(0, SLOTS - 1);
+        int s = (int)pick(0, SLOTS - 1);
         finish(s);
         start(s);
     }
-    for (s = 0; s < SLOTS; s++) finish(s);
+    for (int s = 0; s < SLOTS; s++) finish(s);
     PHASE("handlers");
     for (gex_Rank_t r = 0; r < np; r++) {
         const unsigned *theirs = SHARED(unsigned, share(&notified[r], sizeof *notified), 0);
