@@ -47,14 +47,12 @@ FOR_ALL_COUNTS(HANDLER)
 int main(int argc, char **argv) {
     static const size_t sizes[] = {1, 8, 16, 33, 511};
     static char data[512];
-    size_t i;
-    gex_Rank_t hop;
     int expected = 0;
     test_init("am_alignment", &argc, &argv);
     FOR_ALL_COUNTS(REGISTER)
     barrier();
-    for (hop = 0; hop < np && hop < 4; hop++) {
-        for (i = 0; i < ARRAY_LENGTH(sizes); i++) {
+    for (gex_Rank_t hop = 0; hop < np && hop < 4; hop++) {
+        for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
             size_t bytes = sizes[i];
             gex_Rank_t peer = (me + hop) % np;
             FOR_ALL_COUNTS(SEND)

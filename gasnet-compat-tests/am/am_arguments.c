@@ -125,8 +125,8 @@ int main(int argc, char **argv) {
     bases = segs_of_all();
     barrier();
     for (counted = 0; counted < 2; counted++) {
-        unsigned hop, step = np > 8 ? (unsigned)np / 4 : 1U;
-        for (hop = 0; hop < np; hop += step) run_all((gex_Rank_t)((me + hop) % np));
+        unsigned step = np > 8 ? (unsigned)np / 4 : 1U;
+        for (unsigned hop = 0; hop < np; hop += step) run_all((gex_Rank_t)((me + hop) % np));
         barrier();
     }
     return test_finish();

@@ -113,14 +113,13 @@ FOR_ALL_COUNTS(EXCHANGE)
 static void run_all(gex_Rank_t peer) { FOR_ALL_COUNTS(RUN) }
 
 int main(int argc, char **argv) {
-    gex_Rank_t hop;
     test_init("am_negotiated_arguments", &argc, &argv);
     FOR_ALL_COUNTS(REGISTER)
     test_attach((uintptr_t)np * 2 * SLOT);
     bases = segs_of_all();
     barrier();
     for (form = 0; form < 4; form++) {
-        for (hop = 0; hop<np; hop += np> 8 ? np / 4 : 1) run_all((me + hop) % np);
+        for (gex_Rank_t hop = 0; hop<np; hop += np> 8 ? np / 4 : 1) run_all((me + hop) % np);
         barrier(); /* a handler reads `form`, so all ranks change it together */
     }
     return test_finish();

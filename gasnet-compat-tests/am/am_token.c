@@ -13,10 +13,8 @@ static int done;
 static void check_token(gex_Token_t token, gex_Rank_t source, int entry, int is_request, int is_long) {
     static const gex_TI_t single[5] = {GEX_TI_SRCRANK, GEX_TI_EP, GEX_TI_ENTRY, GEX_TI_IS_REQ, GEX_TI_IS_LONG};
     gex_Token_Info_t info;
-    gex_TI_t got;
-    int i;
     memset(&info, 0xEE, sizeof info);
-    got = gex_Token_Info(token, &info, GEX_TI_ALL);
+    gex_TI_t got = gex_Token_Info(token, &info, GEX_TI_ALL);
     CHECK((got & GEX_TI_SRCRANK) && (got & GEX_TI_EP));
     CHECKF(info.gex_srcrank == source, "source is %u, not %u", (unsigned)info.gex_srcrank, (unsigned)source);
     CHECK(info.gex_ep == ep);
@@ -37,7 +35,7 @@ static void check_token(gex_Token_t token, gex_Rank_t source, int entry, int is_
     if (got & GEX_TI_IS_REQ) CHECKF((int)info.gex_is_req == is_request, "is_req is %d", (int)info.gex_is_req);
     if (got & GEX_TI_IS_LONG) CHECKF((int)info.gex_is_long == is_long, "is_long is %d", (int)info.gex_is_long);
     /* one query at a time */
-    for (i = 0; i < 5; i++) {
+    for (int i = 0; i < 5; i++) {
         memset(&info, 0xEE, sizeof info);
         got = gex_Token_Info(token, &info, single[i]);
         if (i < 2) CHECK(got & single[i]);

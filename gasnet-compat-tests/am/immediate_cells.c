@@ -368,13 +368,12 @@ static int reply_may_be_refused(const struct cell *c) {
 static void run_replies(gex_AM_Arg_t index) {
     const struct cell *c = cells + index;
     static uint32_t rounds;
-    uint32_t *is_enough;
-    int round, i, total = 0, tries;
+    int i, total = 0, tries;
     PHASE(c->name);
     forget();
     for (i = 0; me == 0 && i < SLOTS; i++) memset(mine + slot_of((unsigned)i), 0, is_long(c) ? bytes_of(c) : 0);
-    for (round = 0; round < ROUNDS; round++) {
-        is_enough = shared + WORDS + rounds++;
+    for (int round = 0; round < ROUNDS; round++) {
+        uint32_t *is_enough = shared + WORDS + rounds++;
         barrier();
         if (me == 0) {
             for (i = 0, tries = 0; i < ASKS && tries < 1000; tries++) {
@@ -410,7 +409,6 @@ static void run_replies(gex_AM_Arg_t index) {
 }
 
 int main(int argc, char **argv) {
-    size_t i;
     gex_AM_Arg_t index;
     gex_RankInfo_t *nbrhd;
     gex_Rank_t nbrhd_size;
@@ -446,7 +444,7 @@ int main(int argc, char **argv) {
     scratch = (char *)malloc(SLOT);
     landing = (char *)calloc(SLOTS, SLOT);
     sources = (char *)malloc((size_t)SLOTS * SLOT);
-    for (i = 0; i < SLOTS; i++) pattern_fill(sources + SLOT * i, SLOT, i);
+    for (size_t i = 0; i < SLOTS; i++) pattern_fill(sources + SLOT * i, SLOT, i);
     for (index = 0; index < (gex_AM_Arg_t)ARRAY_LENGTH(cells); index++) {
         run_cell(index);
         if (is_message(cells + index)) run_replies(index);

@@ -33,7 +33,6 @@ static void both(gasnet_token_t token, void *payload, size_t bytes, gasnet_handl
 int main(int argc, char **argv) {
     gasnet_handlerentry_t table[2];
     unsigned char out[BYTES];
-    gasnet_node_t i;
     test_name = "early_messages";
     if (gasnet_init(&argc, &argv) != GASNET_OK) return 1;
     test_start_watchdog();
@@ -49,14 +48,15 @@ int main(int argc, char **argv) {
     ATOMIC_ADD(&is_attached, 1U);
     /* no barrier here */
     PHASE("Mediums");
-    for (i = 0; i < np; i++) OK(gasnet_AMRequestMedium2((me + i) % np, BOTH, out, BYTES, (gasnet_handlerarg_t)me, 0));
+    for (gasnet_node_t i = 0; i < np; i++)
+        OK(gasnet_AMRequestMedium2((me + i) % np, BOTH, out, BYTES, (gasnet_handlerarg_t)me, 0));
     GASNET_BLOCKUNTIL(ATOMIC_GET(&echoes) == np);
     PHASE("Longs");
     gasnet_QueryGexObjects(&client, &ep, &tm, &segment);
 #ifdef GASNET_SEGMENT_EVERYTHING
     test_make_block((uintptr_t)np * BYTES);
 #endif
-    for (i = 0; i < np; i++) {
+    for (gasnet_node_t i = 0; i < np; i++) {
         gasnet_node_t peer = (me + i) % np;
         OK(gasnet_AMRequestLong2(peer, BOTH, out, BYTES, seg_of(peer) + (size_t)me * BYTES, (gasnet_handlerarg_t)me,
                                  1));

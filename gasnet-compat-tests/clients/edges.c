@@ -63,11 +63,10 @@ static void teams(void) {
 }
 
 int main(int argc, char **argv) {
-    gex_Rank_t peer;
     test_name = "edges";
     test_init("edges", &argc, &argv);
     gex_System_SetVerboseErrors(0);
-    peer = (me + 1) % np;
+    gex_Rank_t peer = (me + 1) % np;
     handlers();
     nothing(peer);
     teams();

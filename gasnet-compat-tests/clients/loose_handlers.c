@@ -76,11 +76,10 @@ int main(int argc, char **argv) {
         {203, (gex_AM_Fn_t)on_reply, LOOSE ? GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST : ANY, 1, NULL, "on_reply"},
         {204, (gex_AM_Fn_t)on_locked, ANY, 0, NULL, "on_locked"},
     };
-    gex_Rank_t peer;
     void *target;
     test_name = "loose_handlers";
     test_init("loose-handlers", &argc, &argv);
-    peer = (me + 1) % np;
+    gex_Rank_t peer = (me + 1) % np;
     OK(gex_Segment_Attach(&segment, tm, 65536));
     OK(gex_EP_RegisterHandlers(ep, entries, 5));
     gex_Event_Wait(gex_Coll_BarrierNB(tm, 0));

@@ -62,7 +62,6 @@ static int certain(int value) {
 static void check_small_ones(void) {
     void *volatile unwarned[2]; /* realm-ex, realm-g1 */
     char text[32], memory[17];
-    size_t bytes;
 #ifdef __cplusplus
     unwarned[0] = (void *)_gasneti_threadkey_init;
     unwarned[1] = (void *)_gasnett_trace_printf_noop;
@@ -79,7 +78,7 @@ static void check_small_ones(void) {
     CHECK(!strcmp(text, "7/    8"));
     CHECK(predicted(-5) == -1 && predicted(5) == 1 && predicted(0) == 0);
     CHECK(certain(1) == 10);
-    for (bytes = 1; bytes <= 8; bytes++) { /* bupc */
+    for (size_t bytes = 1; bytes <= 8; bytes++) { /* bupc */
         memset(memory, 0x55, sizeof memory);
         GASNETT_VALUE_ASSIGN(memory + 1, UINT64_C(0x8877665544332211), bytes);
         CHECKF(value_at(memory + 1, bytes) == (UINT64_C(0x8877665544332211) & (~UINT64_C(0) >> (64 - 8 * bytes))),

@@ -25,11 +25,10 @@ int main(void) {
     gex_TM_t tm1;
     gex_Segment_t segment1 = (gex_Segment_t)&client1;
     gasnet_seginfo_t *table;
-    uintptr_t local, global;
     int turns = 0;
     test_init("pure_client", NULL, NULL); /* upcxx, caffeine, realm-ex */
-    local = gasnet_getMaxLocalSegmentSize();
-    global = gasnet_getMaxGlobalSegmentSize();
+    uintptr_t local = gasnet_getMaxLocalSegmentSize();
+    uintptr_t global = gasnet_getMaxGlobalSegmentSize();
     CHECK(local >= global && global >= GASNET_PAGESIZE);
     PHASE("before attach");
     look_around(local, global);

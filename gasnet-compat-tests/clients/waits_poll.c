@@ -30,14 +30,12 @@ static void once(unsigned way) {
 }
 
 int main(int argc, char **argv) {
-    gex_Rank_t peer;
-    unsigned way;
     test_init_flags("waits_poll", &argc, &argv, GEX_FLAG_USES_GASNET1);
     register_handler(ASK, (gex_AM_Fn_t)on_ask, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 0);
     register_handler(ANSWER, (gex_AM_Fn_t)on_answer, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT, 0);
     barrier();
-    peer = (me + 1) % np;
-    for (way = 0; way < WAYS; way++) {
+    gex_Rank_t peer = (me + 1) % np;
+    for (unsigned way = 0; way < WAYS; way++) {
         PHASE("a wait with nothing to wait for");
         OK(gex_AM_RequestShort0(tm, peer, ASK, 0));
         while (ATOMIC_GET(&answered) < way + 1) once(way);
@@ -49,7 +47,7 @@ int main(int argc, char **argv) {
      * second one the reply. */
     barrier();
     OK(gex_AM_RequestShort0(tm, peer, ASK, 0));
-    for (way = 0; way < 3; way++) {
+    for (unsigned way = 0; way < 3; way++) {
         gasnet_barrier_notify(0, GASNET_BARRIERFLAG_ANONYMOUS);
         OK(gasnet_barrier_wait(0, GASNET_BARRIERFLAG_ANONYMOUS));
     }

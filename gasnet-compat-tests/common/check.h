@@ -167,11 +167,11 @@ static uintptr_t test_block_bytes TEST_UNUSED;
 /* Makes a block of zeroed memory and tells its address to all. Collective. */
 TEST_UNUSED static void test_make_block(uintptr_t bytes) {
     char *mine = (char *)mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    gex_Rank_t r;
     REQUIRE(mine != MAP_FAILED);
     test_blocks = (char **)malloc(np * sizeof *test_blocks);
     test_block_bytes = bytes;
-    for (r = 0; r < np; r++) gex_Event_Wait(gex_Coll_BroadcastNB(tm, r, &test_blocks[r], &mine, sizeof mine, 0));
+    for (gex_Rank_t r = 0; r < np; r++)
+        gex_Event_Wait(gex_Coll_BroadcastNB(tm, r, &test_blocks[r], &mine, sizeof mine, 0));
     barrier();
 }
 
@@ -208,8 +208,7 @@ TEST_UNUSED static char *seg_of(gex_Rank_t rank) {
 /* Those of all ranks, for handlers, which must not ask. */
 TEST_UNUSED static char **segs_of_all(void) {
     char **all = (char **)malloc(np * sizeof *all);
-    gex_Rank_t r;
-    for (r = 0; r < np; r++) all[r] = seg_of(r);
+    for (gex_Rank_t r = 0; r < np; r++) all[r] = seg_of(r);
     return all;
 }
 
@@ -266,15 +265,13 @@ TEST_UNUSED static unsigned char pattern_byte(uint64_t seed, size_t i) {
 
 TEST_UNUSED static void pattern_fill(void *buffer, size_t bytes, uint64_t seed) {
     unsigned char *p = (unsigned char *)buffer;
-    size_t i;
-    for (i = 0; i < bytes; i++) p[i] = pattern_byte(seed, i);
+    for (size_t i = 0; i < bytes; i++) p[i] = pattern_byte(seed, i);
 }
 
 /* Index of the first byte that differs from the pattern, or `bytes`. */
 TEST_UNUSED static size_t pattern_mismatch(const void *buffer, size_t bytes, uint64_t seed) {
     const unsigned char *p = (const unsigned char *)buffer;
-    size_t i;
-    for (i = 0; i < bytes; i++)
+    for (size_t i = 0; i < bytes; i++)
         if (p[i] != pattern_byte(seed, i)) return i;
     return bytes;
 }
@@ -312,12 +309,11 @@ TEST_UNUSED static void share_handler(gex_Token_t token, void *payload, size_t b
 /* Registers the handler behind `share`. Collective. */
 TEST_UNUSED static void share_setup(void) {
     gex_AM_Entry_t entry;
-    int i;
     memset(&entry, 0, sizeof entry);
     entry.gex_fnptr = (gex_AM_Fn_t)share_handler;
     entry.gex_flags = GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM;
     entry.gex_nargs = 2;
-    for (i = 0; i < 2; i++) share_table[i] = (unsigned char *)malloc((size_t)np * SHARE_MAX_BYTES);
+    for (int i = 0; i < 2; i++) share_table[i] = (unsigned char *)malloc((size_t)np * SHARE_MAX_BYTES);
     OK(gex_EP_RegisterHandlers(ep, &entry, 1));
     share_index = entry.gex_index;
     barrier();
@@ -328,9 +324,8 @@ TEST_UNUSED static void share_setup(void) {
 TEST_UNUSED static const void *share(const void *mine, size_t bytes) {
     unsigned slot = share_round++ % 2;
     unsigned char copy[SHARE_MAX_BYTES];
-    gex_Rank_t r;
     memcpy(copy, mine, bytes);
-    for (r = 0; r < np; r++) {
+    for (gex_Rank_t r = 0; r < np; r++) {
         gex_AM_RequestMedium2(tm, (me + r) % np, share_index, copy, bytes, GEX_EVENT_NOW, 0, (gex_AM_Arg_t)me,
                               (gex_AM_Arg_t)slot);
     }

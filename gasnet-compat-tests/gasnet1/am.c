@@ -108,7 +108,6 @@ static void add_handler(gasnet_handler_t index, gex_AM_Fn_t function) {
     exchange_##n(peer);
 
 int main(int argc, char **argv) {
-    unsigned hop, step;
     int kind, n;
     gasnet1_init("am", &argc, &argv);
     FOR_ALL_COUNTS(REGISTER)
@@ -117,8 +116,8 @@ int main(int argc, char **argv) {
     gasnet1_attach(table, entries, (uintptr_t)np * 2 * SLOT);
     CHECK(gasnet_AMMaxArgs() >= 16);
     gasnet1_barrier();
-    step = np > 8 ? (unsigned)np / 4 : 1U;
-    for (hop = 0; hop < np; hop += step) {
+    unsigned step = np > 8 ? (unsigned)np / 4 : 1U;
+    for (unsigned hop = 0; hop < np; hop += step) {
         gasnet_node_t peer = (gasnet_node_t)((me + hop) % np);
         FOR_ALL_COUNTS(RUN)
     }

@@ -11,9 +11,8 @@ static gasnet_seginfo_t *segments TEST_UNUSED;
 
 /* gasnet_init. */
 TEST_UNUSED static void gasnet1_init(const char *name, int *argc, char ***argv) {
-    int rc;
     test_name = name;
-    rc = gasnet_init(argc, argv);
+    int rc = gasnet_init(argc, argv);
     if (rc != GASNET_OK) {
         fprintf(stderr, "FAIL %s: gasnet_init returned %d\n", name, rc);
         exit(1);
@@ -30,9 +29,8 @@ TEST_UNUSED static void gasnet1_look_around(void) {
     OK(gasnet_getSegmentInfo(segments, (int)np));
 #ifdef GASNET_SEGMENT_EVERYTHING
     {
-        gasnet_node_t r;
         if (test_blocks == NULL) test_make_block(1 << 22);
-        for (r = 0; r < np; r++) {
+        for (gasnet_node_t r = 0; r < np; r++) {
             CHECK(segments[r].addr == NULL && segments[r].size == UINTPTR_MAX);
             segments[r].addr = test_blocks[r];
             segments[r].size = test_block_bytes;

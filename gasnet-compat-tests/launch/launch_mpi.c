@@ -55,14 +55,13 @@ static void start_mpi(const char *level, int *argc, char ***argv) {
                   {"serialized", MPI_THREAD_SERIALIZED},
                   {"multiple", MPI_THREAD_MULTIPLE}};
     int given = -1, initialized = 1;
-    size_t i;
     /* The reference's advice: other conduits may have done it. */
     MPI_Initialized(&initialized);
 #if !GASNET_CONDUIT_MPI
     check(!initialized, "MPI_Initialized");
 #endif
     if (!initialized && !strcmp(level, "init")) MPI_Init(argc, argv);
-    for (i = 0; !initialized && i < sizeof LEVELS / sizeof *LEVELS; i++) {
+    for (size_t i = 0; !initialized && i < sizeof LEVELS / sizeof *LEVELS; i++) {
         if (strcmp(level, LEVELS[i].name)) continue;
         MPI_Init_thread(argc, argv, LEVELS[i].level, &given);
         check(given >= LEVELS[i].level, "the thread level");

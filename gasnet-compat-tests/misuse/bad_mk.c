@@ -27,18 +27,15 @@ static gex_TM_t device_team(gex_Addr_t scratch, gex_Flags_t flags) {
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     static char buffer[BYTES];
-    gex_Rank_t peer;
-    gex_TM_t pair;
-    char *theirs;
     test_init("bad_mk", &argc, &argv);
     REQUIRE(devices_open() > 0 && classes[0].fail);
     register_handler(200, (gex_AM_Fn_t)in_handler, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0);
     make_places(BYTES);
     host = &places[0], device = &places[2];
     kind = device->kind;
-    peer = (me + 1) % np;
-    theirs = device->theirs[peer];
-    pair = gex_TM_Pair(device->ep, device->index);
+    gex_Rank_t peer = (me + 1) % np;
+    char *theirs = device->theirs[peer];
+    gex_TM_t pair = gex_TM_Pair(device->ep, device->index);
 #define IS(name) (strcmp(what, name) == 0)
     if (IS("local-host")) gex_RMA_PutBlocking(pair, peer, theirs, buffer, 100, 0);
     else if (IS("local-end")) gex_RMA_GetBlocking(pair, device->base + BYTES - 10, peer, theirs, 11, 0);

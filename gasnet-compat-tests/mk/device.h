@@ -62,10 +62,10 @@ static void cuda_enter_owner(device_class *self, const void *address) {
     cuda_enter(self, device);
 }
 static int cuda_start(device_class *self) {
-    int count = 0, i;
+    int count = 0;
     if (CALL(self, int, "cuInit", (unsigned), 0) != 0 || CALL(self, int, "cuDeviceGetCount", (int *), &count) != 0)
         return 0;
-    for (i = 0; i < count && i < 8; i++)
+    for (int i = 0; i < count && i < 8; i++)
         REQUIRE(CALL(self, int, "cuDevicePrimaryCtxRetain", (void **, int), &cuda_context[i], i) == 0);
     return count < 8 ? count : 8;
 }
@@ -137,7 +137,7 @@ struct ze_description {
 
 static int ze_start(device_class *self) {
     struct ze_description context = {0xd, NULL, {0}}, queue = {0xe, NULL, {0, 0, 0, 1, 0, 0}};
-    uint32_t drivers = 1, count = 0, i;
+    uint32_t drivers = 1, count = 0;
     void *driver = NULL;
     if (CALL(self, int, "zeInit", (uint32_t), 0) != 0) return 0;
     if (CALL(self, int, "zeDriverGet", (uint32_t *, void **), &drivers, &driver) != 0 || drivers == 0) return 0;
@@ -146,7 +146,7 @@ static int ze_start(device_class *self) {
     if (count > 8) count = 8;
     REQUIRE(CALL(self, int, "zeDeviceGet", (void *, uint32_t *, void **), driver, &count, ze_devices) == 0);
     REQUIRE(CALL(self, int, "zeContextCreate", (void *, const void *, void **), driver, &context, &ze_context) == 0);
-    for (i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++)
         REQUIRE(CALL(self, int, "zeCommandListCreateImmediate", (void *, void *, const void *, void **), ze_context,
                      ze_devices[i], &queue, &ze_list[i]) == 0);
     return (int)count;
@@ -243,10 +243,11 @@ static device_class classes[CLASSES] = {
 /* Opens what there is; the number of classes with a device. After gex_Client_Init: a forked process
  * cannot use what its parent began. */
 TEST_UNUSED static int devices_open(void) {
-    int found = 0, i, n;
-    for (i = 0; i < CLASSES; i++) {
+    int found = 0;
+    for (int i = 0; i < CLASSES; i++) {
         device_class *c = &classes[i];
-        for (n = 0; n < 4 && !c->handle && c->library[n]; n++) c->handle = dlopen(c->library[n], RTLD_NOW | RTLD_LOCAL);
+        for (int n = 0; n < 4 && !c->handle && c->library[n]; n++)
+            c->handle = dlopen(c->library[n], RTLD_NOW | RTLD_LOCAL);
         if (!c->handle) continue;
         *(void **)&c->fail = dlsym(c->handle, "standin_fail");
         *(void **)&c->live = dlsym(c->handle, "standin_live");
@@ -354,8 +355,6 @@ TEST_UNUSED static void add_place(device_class *c, int number, int client_memory
  * Published. Collective. */
 TEST_UNUSED static void make_places(size_t bytes) {
     gex_EP_t eps[MOST_PLACES];
-    int i, d;
-    gex_Rank_t r;
     REQUIRE(np <= 64);
     PHASE("make places");
     place_bytes = bytes;
@@ -364,15 +363,15 @@ TEST_UNUSED static void make_places(size_t bytes) {
     places[0].ep = ep;
     places[0].kind = GEX_MK_HOST;
     places[0].base = seg_of(me);
-    for (r = 0; r < np; r++) places[0].theirs[r] = seg_of(r);
+    for (gex_Rank_t r = 0; r < np; r++) places[0].theirs[r] = seg_of(r);
     place_count = 1;
     add_place(NULL, 0, 1, bytes);
-    for (i = 0; i < CLASSES; i++)
-        for (d = 0; d < classes[i].devices && d < 2; d++) add_place(&classes[i], d, d == 0, bytes);
-    for (i = 1; i < place_count; i++) eps[i] = places[i].ep;
+    for (int i = 0; i < CLASSES; i++)
+        for (int d = 0; d < classes[i].devices && d < 2; d++) add_place(&classes[i], d, d == 0, bytes);
+    for (int i = 1; i < place_count; i++) eps[i] = places[i].ep;
     OK(gex_EP_PublishBoundSegment(tm, eps + 1, (size_t)place_count - 1, 0));
-    for (i = 1; i < place_count; i++) {
-        for (r = 0; r < np; r++) {
+    for (int i = 1; i < place_count; i++) {
+        for (gex_Rank_t r = 0; r < np; r++) {
             void *owner = NULL, *here = &here;
             uintptr_t length = 0;
             gex_Event_Wait(gex_EP_QueryBoundSegmentNB(gex_TM_Pair(ep, places[i].index), r, &owner, &here, &length, 0));
@@ -394,10 +393,9 @@ TEST_UNUSED static void *place_offset(const place *p, const char *base, const ch
 
 /* Collective; everybody is done with the places. */
 TEST_UNUSED static void end_places(void) {
-    int i;
     PHASE("end places");
     barrier();
-    for (i = 1; i < place_count; i++) {
+    for (int i = 1; i < place_count; i++) {
         place *p = &places[i];
         gex_Segment_Destroy(p->segment, 0);
         CHECK(gex_EP_QuerySegment(p->ep) == GEX_SEGMENT_INVALID);
@@ -405,7 +403,7 @@ TEST_UNUSED static void end_places(void) {
         if (p->client_memory && !p->device) free(p->base);
         if (p->device) gex_MK_Destroy(p->kind, 0);
     }
-    for (i = 0; i < CLASSES; i++) {
+    for (int i = 0; i < CLASSES; i++) {
         if (!classes[i].live || classes[i].devices == 0) continue;
         CHECKF(classes[i].live(LIVE_MEMORIES) == 0, "%s: %d allocations are left", classes[i].name,
                classes[i].live(LIVE_MEMORIES));

@@ -64,10 +64,10 @@ static void immediate(void) {
 
 #ifdef GASNET_PAR
 static void *worker(void *arg) {
-    unsigned slot = (unsigned)(uintptr_t)arg, round;
+    unsigned slot = (unsigned)(uintptr_t)arg;
     void *context = NULL;
     if (classes[0].devices > 0) cuda_enter(&classes[0], (int)slot % classes[0].devices);
-    for (round = 0; round < ROUNDS; round++) batch(slot, round);
+    for (unsigned round = 0; round < ROUNDS; round++) batch(slot, round);
     if (classes[0].devices > 0) {
         REQUIRE(CALL(&classes[0], int, "cuCtxGetCurrent", (void **), &context) == 0);
         CHECK(context == cuda_context[(int)slot % classes[0].devices]);
@@ -78,22 +78,21 @@ static void *worker(void *arg) {
 #endif
 
 int main(int argc, char **argv) {
-    unsigned slot, round;
     test_init("mk_batch", &argc, &argv);
     devices_required();
     make_places(SPACE);
     PHASE("batches");
-    for (round = 0; round < ROUNDS; round++) {
-        for (slot = 0; slot < THREADS; slot++) batch(slot, round);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        for (unsigned slot = 0; slot < THREADS; slot++) batch(slot, round);
         barrier();
     }
 #ifdef GASNET_PAR
     {
         pthread_t threads[THREADS];
         PHASE("threads");
-        for (slot = 0; slot < THREADS; slot++)
+        for (unsigned slot = 0; slot < THREADS; slot++)
             REQUIRE(pthread_create(&threads[slot], NULL, worker, (void *)(uintptr_t)slot) == 0);
-        for (slot = 0; slot < THREADS; slot++) pthread_join(threads[slot], NULL);
+        for (unsigned slot = 0; slot < THREADS; slot++) pthread_join(threads[slot], NULL);
     }
 #endif
     immediate();

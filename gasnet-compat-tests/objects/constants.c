@@ -88,10 +88,9 @@ static void check_categories(void) {
 
 static void check_token_info(void) {
     uint64_t all = 0;
-    size_t i;
     uint64_t t[5] = {(uint64_t)GEX_TI_SRCRANK, (uint64_t)GEX_TI_EP, (uint64_t)GEX_TI_ENTRY, (uint64_t)GEX_TI_IS_REQ,
                      (uint64_t)GEX_TI_IS_LONG};
-    for (i = 0; i < 5; i++) {
+    for (size_t i = 0; i < 5; i++) {
         CHECKF(t[i] != 0 && (t[i] & all) == 0, "token query %zu", i);
         all |= t[i];
     }

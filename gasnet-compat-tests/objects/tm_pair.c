@@ -16,13 +16,11 @@ static void handler(gex_Token_t token, gex_AM_Arg_t rank) {
 }
 
 int main(int argc, char **argv) {
-    gex_TM_t pair;
-    gex_Rank_t r;
     test_init("tm_pair", &argc, &argv);
     register_handler(handler_index, (gex_AM_Fn_t)handler, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 1);
     test_attach(65536);
     barrier();
-    pair = gex_TM_Pair(ep, 0);
+    gex_TM_t pair = gex_TM_Pair(ep, 0);
     CHECK(pair != GEX_TM_INVALID && pair != tm);
     CHECK(pair == gex_TM_Pair(ep, 0));
 #if GASNET_MAXEPS > 1
@@ -30,7 +28,7 @@ int main(int argc, char **argv) {
 #endif
 
     PHASE("RMA");
-    for (r = 0; r < np; r++) {
+    for (gex_Rank_t r = 0; r < np; r++) {
         char *slot = seg_of(r) + 1024 * (me % 16);
         char out[300], in[300];
         if (me >= 16) break;
@@ -44,20 +42,19 @@ int main(int argc, char **argv) {
     }
 
     PHASE("Active Messages");
-    for (r = 0; r < np; r++) OK(gex_AM_RequestShort1(pair, r, handler_index, 0, (gex_AM_Arg_t)me));
+    for (gex_Rank_t r = 0; r < np; r++) OK(gex_AM_RequestShort1(pair, r, handler_index, 0, (gex_AM_Arg_t)me));
     GASNET_BLOCKUNTIL(ATOMIC_GET(&handled) == (int)np);
 
     PHASE("translations: ranks are job ranks");
-    for (r = 0; r < np; r++) {
+    for (gex_Rank_t r = 0; r < np; r++) {
         gex_EP_Location_t where = gex_TM_TranslateRankToEP(gex_TM_Pair(ep, 3), r, 0);
         CHECK(where.gex_rank == r && where.gex_ep_index == 3);
         CHECK(gex_TM_TranslateRankToJobrank(pair, r) == r && gex_TM_TranslateJobrankToRank(pair, r) == r);
     }
 
     PHASE("limits do not depend on how the endpoint is named");
-    for (r = 0; r < np; r++) {
-        unsigned n;
-        for (n = 0; n <= 16; n += 4) {
+    for (gex_Rank_t r = 0; r < np; r++) {
+        for (unsigned n = 0; n <= 16; n += 4) {
             CHECK(gex_AM_MaxRequestMedium(pair, r, GEX_EVENT_NOW, 0, n) ==
                   gex_AM_MaxRequestMedium(tm, r, GEX_EVENT_NOW, 0, n));
             CHECK(gex_AM_MaxReplyMedium(pair, r, GEX_EVENT_NOW, 0, n) ==

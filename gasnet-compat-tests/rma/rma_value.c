@@ -5,18 +5,15 @@
 #include "check.h"
 
 int main(int argc, char **argv) {
-    gex_Rank_t hop;
     test_init("rma_value", &argc, &argv);
     test_attach(65536);
-    for (hop = 0; hop < np && hop < 4; hop++) {
+    for (gex_Rank_t hop = 0; hop < np && hop < 4; hop++) {
         gex_Rank_t peer = (me + hop) % np;
         char *remote = seg_of(peer);
-        size_t bytes, offset;
-        int form;
         barrier();
-        for (form = 0; form < 3; form++) {
-            for (bytes = 1; bytes <= SIZEOF_GEX_RMA_VALUE_T; bytes++) {
-                for (offset = 0; offset < 16; offset++) {
+        for (int form = 0; form < 3; form++) {
+            for (size_t bytes = 1; bytes <= SIZEOF_GEX_RMA_VALUE_T; bytes++) {
+                for (size_t offset = 0; offset < 16; offset++) {
                     gex_RMA_Value_t value =
                         (gex_RMA_Value_t)UINT64_C(0xF1E2D3C4B5A69788) ^ (gex_RMA_Value_t)(offset * 257 + form);
                     gex_RMA_Value_t mask =

@@ -40,10 +40,7 @@ static void check_window(const char *base, size_t at, uint64_t seed) {
 }
 
 int main(int argc, char **argv) {
-    char *local = NULL, *target;
-    gex_Rank_t last;
-    uintptr_t page;
-    size_t at;
+    char *local = NULL;
     test_init("rma_huge", &argc, &argv);
     share_setup();
     {
@@ -51,12 +48,12 @@ int main(int argc, char **argv) {
         kib = *SHARED(unsigned long long, share(&kib, sizeof kib), 0);
         if (kib < 7ULL << 20) test_skip("less than 7 GiB of memory are available");
     }
-    last = np - 1;
-    page = GASNET_PAGESIZE;
+    gex_Rank_t last = np - 1;
+    uintptr_t page = GASNET_PAGESIZE;
     if (gasnet_getMaxLocalSegmentSize() < LENGTH + page)
         test_skip("no segment of more than 4 GiB (GASNET_MAX_SEGSIZE)");
     test_attach(me == last ? LENGTH : page); /* one large segment; the others are one page */
-    target = seg_of(last);
+    char *target = seg_of(last);
     barrier();
 
     PHASE("more than 4 GiB");
@@ -70,7 +67,7 @@ int main(int argc, char **argv) {
     barrier();
     test_start_watchdog();
     if (me == last)
-        for (at = 0; at < LENGTH; at += WINDOW) check_window(target, at, 5);
+        for (size_t at = 0; at < LENGTH; at += WINDOW) check_window(target, at, 5);
     barrier();
     test_start_watchdog();
     if (me == 0) {

@@ -23,15 +23,12 @@ static uint64_t memory_bytes(void) {
 }
 
 int main(int argc, char **argv) {
-    uintptr_t want, most;
-    gex_Rank_t r;
-    size_t i;
     test_init("segment_most", &argc, &argv);
     share_setup();
     uint64_t memory = memory_bytes();
     memory = *SHARED(uint64_t, share(&memory, sizeof memory), 0); /* one number for all */
-    want = (uintptr_t)(memory / 4 * 3 / np) / GASNET_PAGESIZE * GASNET_PAGESIZE;
-    most = gasnet_getMaxLocalSegmentSize();
+    uintptr_t want = (uintptr_t)(memory / 4 * 3 / np) / GASNET_PAGESIZE * GASNET_PAGESIZE;
+    uintptr_t most = gasnet_getMaxLocalSegmentSize();
 #ifndef GASNET_CONDUIT_ELAN /* an Elan3 has less room */
     CHECKF(most >= want, "segments of at most %zu bytes are promised; three quarters of the memory are %zu per rank",
            (size_t)most, (size_t)want);
@@ -41,9 +38,9 @@ int main(int argc, char **argv) {
     CHECK(gex_Segment_QuerySize(segment) == want);
     barrier();
     PHASE("sparse puts");
-    for (r = 0; r < np; r++) {
+    for (gex_Rank_t r = 0; r < np; r++) {
         char *base = seg_of(r);
-        for (i = 0; i < TOUCHES; i++) {
+        for (size_t i = 0; i < TOUCHES; i++) {
             uint64_t value = stress_word(r * 1000 + me, i);
             gex_RMA_PutNBI(tm, r, base + (want - 8 * np) / (TOUCHES - 1) / 8 * 8 * i + 8 * me, &value, 8, GEX_EVENT_NOW,
                            0);
@@ -52,9 +49,9 @@ int main(int argc, char **argv) {
     gex_NBI_Wait(GEX_EC_PUT, 0);
     barrier();
     PHASE("sparse loads");
-    for (r = 0; r < np; r++) {
+    for (gex_Rank_t r = 0; r < np; r++) {
         char *base = (char *)gex_Segment_QueryAddr(segment);
-        for (i = 0; i < TOUCHES; i++) {
+        for (size_t i = 0; i < TOUCHES; i++) {
             uint64_t found;
             memcpy(&found, base + (want - 8 * np) / (TOUCHES - 1) / 8 * 8 * i + 8 * r, 8);
             CHECKF(found == stress_word(me * 1000 + r, i), "word %zu of rank %u is wrong", i, (unsigned)r);

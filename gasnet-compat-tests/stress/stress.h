@@ -44,9 +44,9 @@ TEST_UNUSED static uint64_t stress_word(uint64_t seed, size_t i) {
 }
 
 TEST_UNUSED static void stress_fill(void *buffer, size_t bytes, uint64_t seed) {
-    size_t i, words = bytes / 8;
+    size_t words = bytes / 8;
     uint64_t word;
-    for (i = 0; i < words; i++) {
+    for (size_t i = 0; i < words; i++) {
         word = stress_word(seed, i);
         memcpy((char *)buffer + 8 * i, &word, 8);
     }
@@ -56,13 +56,13 @@ TEST_UNUSED static void stress_fill(void *buffer, size_t bytes, uint64_t seed) {
 
 /* Whether `buffer` holds what stress_fill wrote. */
 TEST_UNUSED static int stress_same(const void *buffer, size_t bytes, uint64_t seed) {
-    size_t i, words = bytes / 8;
-    uint64_t word, wrong = 0, found;
-    for (i = 0; i < words; i++) {
+    size_t words = bytes / 8;
+    uint64_t wrong = 0, found;
+    for (size_t i = 0; i < words; i++) {
         memcpy(&found, (const char *)buffer + 8 * i, 8);
         wrong |= found ^ stress_word(seed, i);
     }
-    word = stress_word(seed, words);
+    uint64_t word = stress_word(seed, words);
     return wrong == 0 && memcmp((const char *)buffer + 8 * words, &word, bytes % 8) == 0;
 }
 

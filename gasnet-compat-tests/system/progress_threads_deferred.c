@@ -5,20 +5,19 @@
 #include "check.h"
 
 int main(int argc, char **argv) {
-    unsigned count = 12345, i;
+    unsigned count = 12345;
     const gex_ProgressThreadInfo_t *info = NULL;
-    int level;
     test_init_flags("progress_threads_deferred", &argc, &argv, GEX_FLAG_DEFER_THREADS);
     CHECK(gex_Client_QueryFlags(client) == GEX_FLAG_DEFER_THREADS);
     share_setup();
     PHASE("communication before the threads run");
     share(&me, sizeof me);
-    level = gex_System_QueryHiddenAMConcurrencyLevel();
+    int level = gex_System_QueryHiddenAMConcurrencyLevel();
     PHASE("query");
     OK(gex_System_QueryProgressThreads(client, &count, &info, 0));
     CHECK(count < 1000);
     CHECK(gex_System_QueryHiddenAMConcurrencyLevel() == level);
-    for (i = 0; i < count; i++) {
+    for (unsigned i = 0; i < count; i++) {
         CHECK(info[i].gex_device_list != NULL && info[i].gex_device_list[0] != '\0');
         CHECK(info[i].gex_progress_arg != NULL);
 #ifndef GASNET_SND_THREAD
@@ -28,7 +27,7 @@ int main(int argc, char **argv) {
         CHECK(info[i].gex_progress_fn != NULL);
     }
 #ifdef TEST_HAS_THREADS
-    for (i = 0; i < count; i++) {
+    for (unsigned i = 0; i < count; i++) {
         pthread_t thread;
         REQUIRE(pthread_create(&thread, NULL, info[i].gex_progress_fn, info[i].gex_progress_arg) == 0);
     }

@@ -68,7 +68,6 @@ int main(int argc, char **argv) {
         {GO, (gex_AM_Fn_t)on_go, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 0, NULL, "go"},
     };
     unsigned char data[PAYLOAD];
-    int total;
 #ifdef DEFERRED
     test_init_flags("receive_thread_deferred", &argc, &argv, GEX_FLAG_DEFER_THREADS);
     start_thread();
@@ -80,20 +79,18 @@ int main(int argc, char **argv) {
     REQUIRE(gex_EP_RegisterHandlers(ep, handlers, 3) == GASNET_OK);
     test_attach(GASNET_PAGESIZE);
     barrier();
-    total = (int)(np - 1) * ROUNDS;
+    int total = (int)(np - 1) * ROUNDS;
     if (me == 0) {
-        gex_Rank_t rank;
-        for (rank = 1; rank < np; rank++) gex_AM_RequestShort0(tm, rank, GO, 0);
+        for (gex_Rank_t rank = 1; rank < np; rank++) gex_AM_RequestShort0(tm, rank, GO, 0);
         PHASE("computing, without a call");
         ATOMIC_SET(&computing, 1);
         while (ATOMIC_GET(&asked) < total) sched_yield();
         CHECK(ATOMIC_GET(&on_other_threads) > 0 && ATOMIC_GET(&on_this_thread) == 0);
         ATOMIC_SET(&computing, 0);
     } else {
-        int i;
         PHASE("asking");
         GASNET_BLOCKUNTIL(ATOMIC_GET(&started));
-        for (i = 0; i < ROUNDS; i++) {
+        for (int i = 0; i < ROUNDS; i++) {
             memset(data, i, sizeof data);
             gex_AM_RequestMedium1(tm, 0, ASK, data, sizeof data, GEX_EVENT_NOW, 0, i);
             if (i % 8 == 7) GASNET_BLOCKUNTIL(ATOMIC_GET(&answered) == i + 1);

@@ -36,9 +36,6 @@ static void check_verbose_errors(void) {
 }
 
 int main(int argc, char **argv) {
-    gex_Rank_t r;
-    const void *all;
-    int level;
     test_init("system_job", &argc, &argv);
     share_setup();
     register_handler(handler_index, (gex_AM_Fn_t)query_handler, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 0);
@@ -47,8 +44,8 @@ int main(int argc, char **argv) {
     PHASE("rank and size");
     unsigned record[2] = {(unsigned)gex_System_QueryJobRank(), (unsigned)gex_System_QueryJobSize()};
     CHECK(record[0] < record[1]);
-    all = share(record, sizeof record);
-    for (r = 0; r < np; r++) {
+    const void *all = share(record, sizeof record);
+    for (gex_Rank_t r = 0; r < np; r++) {
         CHECK(SHARED(unsigned, all, r)[0] == r);
         CHECK(SHARED(unsigned, all, r)[1] == np);
     }
@@ -62,13 +59,13 @@ int main(int argc, char **argv) {
     CHECK(gex_System_QueryMaxThreads() >= 2);
 #endif
     CHECK(gex_System_QueryMaxThreads() == gex_System_QueryMaxThreads());
-    level = gex_System_QueryHiddenAMConcurrencyLevel();
+    int level = gex_System_QueryHiddenAMConcurrencyLevel();
     CHECK(level == gex_System_QueryHiddenAMConcurrencyLevel());
     CHECKF(level == 0 || GASNET_HIDDEN_AM_CONCURRENCY_LEVEL != 0, "the static value says never, the query says %d",
            level);
 
     PHASE("queries in a handler");
-    for (r = 0; r < np; r++) gex_AM_RequestShort0(tm, r, handler_index, 0);
+    for (gex_Rank_t r = 0; r < np; r++) gex_AM_RequestShort0(tm, r, handler_index, 0);
     GASNET_BLOCKUNTIL(ATOMIC_GET(&handled) == (int)np);
     barrier();
     return test_finish();

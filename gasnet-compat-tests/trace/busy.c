@@ -63,12 +63,6 @@ static void team_barrier(void) {
 
 enum { SHORT = 200, MEDIUM, LONG, SHORT_BACK, MEDIUM_BACK };
 
-static gex_Rank_t source_of(gex_Token_t token) {
-    gex_Token_Info_t info;
-    gex_Token_Info(token, &info, GEX_TI_SRCRANK);
-    return info.gex_srcrank;
-}
-
 static void on_short(gex_Token_t token, gex_AM_Arg_t a, gex_AM_Arg_t b) {
     did("RAN_REQUEST_SHORT", NONE, 0, 0);
     did("REPLY_SHORT", AM, source_of(token), 0);

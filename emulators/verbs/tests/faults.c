@@ -59,12 +59,11 @@ void fault_limits(void) {
 void fault_registrations(void) {
     static char memory[4][8192] __attribute__((aligned(4096)));
     struct ibv_mr *mr[4];
-    int i;
-    for (i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++) {
         mr[i] = ibv_reg_mr(devices[0].pd, memory[i], sizeof memory[i], IBV_ACCESS_LOCAL_WRITE);
         if (mr[i] == NULL) say("registrations", "number %d: %s", i + 1, errno == ENOMEM ? "ENOMEM" : "EINVAL");
     }
-    for (i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++)
         if (mr[i]) ibv_dereg_mr(mr[i]);
 }
 
