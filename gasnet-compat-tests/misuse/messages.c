@@ -25,6 +25,7 @@ static void on_hold(gex_Token_t token);
 #include "misuse.h"
 
 #define LAST (np - 1)
+#define REQUEST (GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST)
 static char memory[1 << 16] __attribute__((aligned(16)));
 static gex_Token_t kept;
 static volatile int kept_it;
@@ -140,26 +141,17 @@ static void commit_twice(void) {
     gex_AM_CommitRequestMedium0(desc, 202, 8);
     gex_AM_CommitRequestMedium0(desc, 202, 8);
 }
-static void commit_too_long(void) {
-    gex_AM_SrcDesc_t desc = gex_AM_PrepareRequestMedium(tm, LAST, memory, 8, 8, GEX_EVENT_NOW, 0, 0);
-    gex_AM_CommitRequestMedium0(desc, 202, 9);
+static gex_AM_SrcDesc_t prepared(void) {
+    return gex_AM_PrepareRequestMedium(tm, LAST, memory, 8, 8, GEX_EVENT_NOW, 0, 0);
 }
-static void commit_nargs(void) {
-    gex_AM_SrcDesc_t desc = gex_AM_PrepareRequestMedium(tm, LAST, memory, 8, 8, GEX_EVENT_NOW, 0, 0);
-    gex_AM_CommitRequestMedium1(desc, 202, 8, 1);
-}
-static void commit_category(void) {
-    gex_AM_SrcDesc_t desc = gex_AM_PrepareRequestMedium(tm, LAST, memory, 8, 8, GEX_EVENT_NOW, 0, 0);
-    gex_AM_CommitRequestLong0(desc, 202, 8, last);
-}
+static void commit_too_long(void) { gex_AM_CommitRequestMedium0(prepared(), 202, 9); }
+static void commit_nargs(void) { gex_AM_CommitRequestMedium1(prepared(), 202, 8, 1); }
+static void commit_category(void) { gex_AM_CommitRequestLong0(prepared(), 202, 8, last); }
 static void commit_elsewhere(void) {
     gex_AM_SrcDesc_t desc = gex_AM_PrepareRequestLong(tm, LAST, memory, 8, 8, last, GEX_EVENT_NOW, 0, 0);
     gex_AM_CommitRequestLong0(desc, 202, 8, last + 8);
 }
-static void commit_index(void) {
-    gex_AM_SrcDesc_t desc = gex_AM_PrepareRequestMedium(tm, LAST, memory, 8, 8, GEX_EVENT_NOW, 0, 0);
-    gex_AM_CommitRequestMedium0(desc, 5, 8);
-}
+static void commit_index(void) { gex_AM_CommitRequestMedium0(prepared(), 5, 8); }
 /* As long_outside. */
 static void commit_outside(void) {
     char *to = last + 65536 - 99;
@@ -174,7 +166,7 @@ static void commit_overlap(void) {
 }
 static void descriptor_nothing(void) { (void)gex_AM_SrcDescAddr(GEX_AM_SRCDESC_NO_OP); }
 static void descriptor_spent(void) {
-    gex_AM_SrcDesc_t desc = gex_AM_PrepareRequestMedium(tm, LAST, memory, 8, 8, GEX_EVENT_NOW, 0, 0);
+    gex_AM_SrcDesc_t desc = prepared();
     gex_AM_CommitRequestMedium0(desc, 202, 8);
     (void)gex_AM_SrcDescSize(desc);
 }
@@ -237,31 +229,16 @@ static void lock_destroy_held(void) {
     gex_HSL_Lock(&lock);
     gex_HSL_Destroy(&lock);
 }
-static void register_taken(void) {
-    gex_AM_Entry_t entry = {200, (gex_AM_Fn_t)on_none, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, NULL};
+static void register_one(gex_AM_Index_t index, gex_AM_Fn_t function, gex_Flags_t flags, unsigned nargs) {
+    gex_AM_Entry_t entry = {.gex_index = index, .gex_fnptr = function, .gex_flags = flags, .gex_nargs = nargs};
     gex_System_SetVerboseErrors(1);
     if (gex_EP_RegisterHandlers(ep, &entry, 1) != GASNET_OK) printf("refused\n");
 }
-static void register_one(gex_AM_Entry_t entry) {
-    gex_System_SetVerboseErrors(1);
-    if (gex_EP_RegisterHandlers(ep, &entry, 1) != GASNET_OK) printf("refused\n");
-}
-static void register_low(void) {
-    gex_AM_Entry_t entry = {7, (gex_AM_Fn_t)on_none, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, NULL};
-    register_one(entry);
-}
-static void register_null(void) {
-    gex_AM_Entry_t entry = {230, NULL, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, NULL};
-    register_one(entry);
-}
-static void register_nargs(void) {
-    gex_AM_Entry_t entry = {230, (gex_AM_Fn_t)on_none, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 17, NULL, NULL};
-    register_one(entry);
-}
-static void register_flags(void) {
-    gex_AM_Entry_t entry = {230, (gex_AM_Fn_t)on_none, 0x100, 0, NULL, NULL};
-    register_one(entry);
-}
+static void register_taken(void) { register_one(200, (gex_AM_Fn_t)on_none, REQUEST, 0); }
+static void register_low(void) { register_one(7, (gex_AM_Fn_t)on_none, REQUEST, 0); }
+static void register_null(void) { register_one(230, NULL, REQUEST, 0); }
+static void register_nargs(void) { register_one(230, (gex_AM_Fn_t)on_none, REQUEST, 17); }
+static void register_flags(void) { register_one(230, (gex_AM_Fn_t)on_none, 0x100, 0); }
 
 #define REFUSED "=gex_EP_RegisterHandlers: .*refused\\n"
 #define DOES_NOT_FIT "does not fit what was prepared"
