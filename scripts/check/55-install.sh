@@ -78,11 +78,7 @@ while read -r kind names; do
     esac
     for name in $names; do grep -q "^$name *=" "$file" || missing="$missing $kind$name"; done
 done <"$ROOT/scripts/check/fragment-variables.txt"
-if [ -z "$missing" ]; then
-    pass "install: fragments define every variable"
-else
-    fail "install: fragments lack$missing"
-fi
+good "install: fragments define every variable" "$missing"
 
 libs=$(value "$STAGE_RELEASE/include/smp-conduit/smp-par.mak" GASNET_LIBS)
 case $libs in
@@ -91,11 +87,7 @@ case $libs in
 esac
 odd=
 for word in $libs; do case $word in -L* | -l*) ;; *) odd="$odd $word" ;; esac; done
-if [ -z "$odd" ]; then
-    pass "install: GASNET_LIBS has only -L and -l words"
-else
-    fail "install: GASNET_LIBS has$odd"
-fi
+good "install: GASNET_LIBS has only -L and -l words" "$odd"
 hooks=$(printf \
     'MANUAL_LIBS = -lhook\nMANUAL_DEFINES = -DHOOK\ninclude %s\nshow:\n\t@echo $(GASNET_LIBS) $(GASNET_CPPFLAGS)\n' \
     "$STAGE_RELEASE/include/smp-conduit/smp-par.mak" | make -s -f - show)
@@ -130,12 +122,7 @@ printf '#include <gasnetex.h>\nint second(void) { return gex_System_QueryJobSize
 # shellcheck disable=SC2046
 if attempt "install: two files compile" "$CC" -O0 "$HELLO" "$WORK/second.c" -o "$WORK/two" \
     $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-par); then
-    names=$(grep -aoF '$GASNetConduitName:' "$WORK/two" | wc -l)
-    if [ "$names" -eq 1 ]; then
-        pass "install: a program names its conduit once"
-    else
-        fail "install: a program names its conduit $names times"
-    fi
+    same "install: a program names its conduit once" "$(grep -aoF '$GASNetConduitName:' "$WORK/two" | wc -l)" 1
 fi
 
 # C++, with the fragment's C++ flags.
@@ -275,11 +262,7 @@ quiet_make() {
     make --no-print-directory -C "$ROOT" "$@" CONDUITS=smp UNIVERSAL=0 MODES="seq parsync par" DEBUG=0
 }
 if attempt "install: DESTDIR" quiet_make install DESTDIR="$WORK/dest" PREFIX=/opt/gasnet; then
-    if grep -rqF "$WORK/dest" "$WORK/dest"; then
-        fail "install: DESTDIR is named in the installed files"
-    else
-        pass "install: DESTDIR is not named in the installed files"
-    fi
+    good "install: DESTDIR is not named in the installed files" "$(grep -rlF "$WORK/dest" "$WORK/dest")"
     attempt "install: again over itself" quiet_make install DESTDIR="$WORK/dest" PREFIX=/opt/gasnet
     attempt "install: uninstall" quiet_make uninstall DESTDIR="$WORK/dest" PREFIX=/opt/gasnet
     (cd "$WORK/dest" && find . | sort) >"$WORK/after"
@@ -315,9 +298,7 @@ for tool in cargo rustc; do
 done
 attempt "install: under sudo" env PATH="$WORK/without:$PATH" SUDO_UID=1000 make -s -C "$ROOT" install \
     DESTDIR= PREFIX="$WORK/rooted" CONDUITS=smp UNIVERSAL=0 MODES="seq parsync par" DEBUG=0
-if [ -e "$WORK/called" ]; then fail "install: under sudo: calls $(head -n 1 "$WORK/called")"; else
-    pass "install: under sudo without Cargo"
-fi
+good "install: under sudo without Cargo" "$(cat "$WORK/called" 2>/dev/null)"
 # Legion installs into its build tree, where include and lib are links to what is installed.
 mkdir "$WORK/tree"
 ln -s "$BUILD/release/include" "$WORK/tree/include"
@@ -339,9 +320,5 @@ else
 fi
 attempt "install: into a new folder" quiet_make install DESTDIR= PREFIX="$WORK/new/prefix"
 attempt "install: uninstall it" quiet_make uninstall DESTDIR= PREFIX="$WORK/new/prefix"
-if [ -e "$WORK/new/prefix" ]; then
-    fail "install: uninstall left $WORK/new/prefix"
-else
-    pass "install: the new folder is gone"
-fi
+attempt "install: the new folder is gone" [ ! -e "$WORK/new/prefix" ]
 finish

@@ -9,9 +9,6 @@ NP=3
 export GASNET_PSHM_NODES=$NP
 unset GASNET_PREFIX CFLAGS CPPFLAGS CXXFLAGS LDFLAGS
 
-same() { if [ "$2" = "$3" ]; then pass "tree: $1"; else fail "tree: $1: '$2' instead of '$3'"; fi; }
-# good NAME TEXT: passes when TEXT, a list of complaints, is empty.
-good() { if [ -z "$2" ]; then pass "tree: $1"; else fail "tree: $1:$2"; fi; }
 says_hello() {
     _label=$1
     shift
@@ -31,23 +28,23 @@ value() {
 # ---- gasnet_config.h, as osss (awk), UPC++ (grep) and Caffeine read it ----
 config=$P/include/gasnet_config.h
 for part in MAJOR:2025 MINOR:8 PATCH:0; do
-    same "release version ${part%:*} is a literal in field 3" \
+    same "tree: release version ${part%:*} is a literal in field 3" \
         "$(awk "/GASNET_RELEASE_VERSION_${part%:*}/ { print \$3 }" "$config")" "${part#*:}"
 done
 for part in MAJOR:0 MINOR:19; do
-    same "specification version ${part%:*} is the first match" \
+    same "tree: specification version ${part%:*} is the first match" \
         "$(grep "EX_SPEC_VERSION_${part%:*}" "$config" | head -n 1 | grep -o ' [0-9][0-9]*' | head -n 1)" " ${part#*:}"
 done
 odd=
 for name in GASNETI_RELEASE_VERSION GASNETI_BUILD_ID GASNETI_CONFIGURE_ARGS; do
     grep -Eq "^#define $name \"[^\"]+\"\$" "$config" || odd="$odd $name"
 done
-good "strings of gasnet_config.h stand on a line each" "$odd"
+good "tree: strings of gasnet_config.h stand on a line each" "$odd"
 
 # ---- wildcards ----
 conduits=
 for folder in "$P"/include/*-conduit; do conduits="$conduits $(basename "$folder" -conduit)"; done
-same "conduits are found by wildcard" "$conduits" \
+same "tree: conduits are found by wildcard" "$conduits" \
     " $("$ROOT/scripts/build/conduits.sh" --all | tr ' ' '\n' | sort | tr '\n' ' ' | sed 's/ $//')"
 odd='' list=''
 for conduit in $conduits; do
@@ -72,7 +69,7 @@ for mode in seq par; do
 done
 for file in lib/libgasnet.a lib/pkgconfig/gasnet.pc include/gasnet.mak; do [ -r "$P/$file" ] || odd="$odd $file"; done
 for file in gasnetrun ident; do [ -x "$P/bin/$file" ] || odd="$odd bin/$file"; done
-good "libraries, fragments and programs have the names that clients put together" "$odd"
+good "tree: libraries, fragments and programs have the names that clients put together" "$odd"
 
 # ---- tokens of every fragment and .pc file ---- only PATTERN WORDS...: lists the words that do not
 # match.
@@ -105,15 +102,11 @@ for stage in "$P" "$STAGE_DEBUG"; do
         grep -qF "$stage" "$file" || odd="$odd ${file##*/}:prefix-not-literal"
     done
 done
-good "fragments: LIBS of -L and -l, CPPFLAGS of -I and -D, plain variables, a literal prefix" "$odd"
+good "tree: fragments: LIBS of -L and -l, CPPFLAGS of -I and -D, plain variables, a literal prefix" "$odd"
 from=$(value "$P/include/smp-conduit/smp-par.mak" GASNET_LIBS | sed 's|^-L\([^ ]*\)/lib .*|\1|')
-if [ -r "$from/include/gasnetex.h" ]; then
-    pass "tree: the prefix follows from GASNET_LIBS"
-else
-    fail "tree: no gasnetex.h in '$from'"
-fi
+attempt "tree: the prefix follows from GASNET_LIBS" [ -r "$from/include/gasnetex.h" ]
 compiler=$(value "$P/include/smp-conduit/smp-par.mak" GASNET_CC)
-same "GASNET_CC is the C compiler that was used" "$(realpath "$(command -v "${compiler%% *}")")" \
+same "tree: GASNET_CC is the C compiler that was used" "$(realpath "$(command -v "${compiler%% *}")")" \
     "$(realpath "$(command -v "${CC%% *}")")"
 
 odd=
@@ -142,7 +135,7 @@ for file in "$P"/lib/pkgconfig/*.pc "$STAGE_DEBUG"/lib/pkgconfig/*.pc; do
     # shellcheck disable=SC2046
     odd="$odd$(only "-L -l" $(PKG_CONFIG_PATH=${file%/*} pkg-config --libs "$name" | sed 's/^-O2 //'))"
 done
-good ".pc files: no Requires, nothing used before it is defined, -D_GNU_SOURCE=1 first, a literal prefix" "$odd"
+good "tree: .pc files: no Requires, nothing used before it is defined, -D_GNU_SOURCE=1 first, a literal prefix" "$odd"
 
 # Each library of the link lines can be found by CMake's find_library, in the folders that stand
 # before it or the system's.
@@ -166,14 +159,14 @@ while read -r kind names; do
     [ "$kind" = conduit.mak: ] || continue
     for name in $names; do [ "$(value "$fragment" "$name" "$name=mine")" = mine ] || odd="$odd $name"; done
 done <"$ROOT/scripts/check/fragment-variables.txt"
-good "every variable of a fragment may be set on make's command line" "$odd"
+good "tree: every variable of a fragment may be set on make's command line" "$odd"
 odd=
 for hook in DEFINES:GASNET_CPPFLAGS DEFINES:GASNET_CXXCPPFLAGS CFLAGS:GASNET_CFLAGS CXXFLAGS:GASNET_CXXFLAGS \
     LDFLAGS:GASNET_LDFLAGS LIBS:GASNET_LIBS; do
     case " $(value "$fragment" "${hook#*:}" "MANUAL_${hook%:*}=-hook") " in *" -hook "*) ;; *) odd="$odd $hook" ;; esac
 done
-good "the MANUAL hooks reach their variables" "$odd"
-same "a prefix given to make moves everything" \
+good "tree: the MANUAL hooks reach their variables" "$odd"
+same "tree: a prefix given to make moves everything" \
     "$(value "$fragment" GASNET_LIBS GASNET_PREFIX=/else | cut -d ' ' -f 1) $(
         value "$fragment" GASNET_INCLUDES GASNET_PREFIX=/else)" \
     "-L/else/lib -I/else/include -I/else/include/smp-conduit"
@@ -227,7 +220,7 @@ for program in "$P"/bin/gasnetrun_* "$P"/bin/gasnet_info "$P"/bin/gasnet_trace; 
     case $completed in *-help*) ;; *) odd="$odd $name" ;; esac
     grep -qw "$name" "$P/share/zsh/site-functions/_gasnet" || odd="$odd $name(zsh)"
 done
-good "shells complete the options of programs" "$odd"
+good "tree: shells complete the options of programs" "$odd"
 
 # ---- manual pages ----
 # Conduits for tests have none.
@@ -239,17 +232,17 @@ for program in "$P"/bin/*; do
     case $name in gasnetrun_*) case " $public " in *" ${name#gasnetrun_} "*) ;; *) continue ;; esac ;; esac
     [ -r "$P/share/man/man1/$name.1" ] || odd="$odd $name.1"
 done
-good "every program has a manual page" "$odd"
+good "tree: every program has a manual page" "$odd"
 odd=
 for page in "$ROOT"/docs/man/man*/*; do
     installed=${page#"$ROOT/docs/man/"}
     cmp -s "$page" "$P/share/man/$installed" || odd="$odd $installed"
 done
-good "every page is installed as it is" "$odd"
+good "tree: every page is installed as it is" "$odd"
 odd=$(cd "$P/share/man" && grep -h '^[.]so ' man3/* | sort -u | while read -r _ page; do
     if [ ! -r "$page" ] || grep -q '^[.]so ' "$page"; then printf ' %s' "$page"; fi
 done)
-good "every function's page leads to one that is there" "$odd"
+good "tree: every function's page leads to one that is there" "$odd"
 if has_tool mandoc "tree: manual pages by mandoc"; then
     for page in "1 gasnetrun_smp" "3 gex_RMA_PutNB" "3 gex_AM_RequestShort0" "3 gasnett_ticks_now" \
         "3 gasnet_init" "7 gasnet" "7 gasnet_env"; do
@@ -258,7 +251,7 @@ if has_tool mandoc "tree: manual pages by mandoc"; then
             sh "$P" $page
     done
     (cd "$P/share/man" && mandoc -T lint -W warning man1/*.1 man7/*.7 "$ROOT"/docs/man/man3/*.3) >"$WORK/lint" 2>&1
-    good "manual pages are clean (mandoc)" "$(head -n 3 "$WORK/lint" | sed 's/^/ /')"
+    good "tree: manual pages are clean (mandoc)" "$(head -n 3 "$WORK/lint" | sed 's/^/ /')"
 fi
 attempt "tree: manual pages, headers and export lists agree" python3 -B "$ROOT/scripts/check/man.py" \
     --include "$P/include" --pages "$P/share/man" --cc "$CC"
@@ -266,7 +259,7 @@ attempt "tree: manual pages, headers and export lists agree" python3 -B "$ROOT/s
 # ---- pages, the module, examples/client/, and the Spack recipe ----
 attempt "tree: links of the installed pages" python3 -B "$ROOT/scripts/docs/links.py" "$P/share/doc/gasnet"
 for module in "$P"/share/modulefiles/gasnet/*.lua; do
-    same "the module names the installation" "$(sed -n 's/^local prefix = "\(.*\)"$/\1/p' "$module")" "$P"
+    same "tree: the module names the installation" "$(sed -n 's/^local prefix = "\(.*\)"$/\1/p' "$module")" "$P"
 done
 cp -R "$P/share/doc/gasnet/examples/client" "$WORK/client"
 cd "$WORK/client" || exit 1

@@ -7,8 +7,6 @@ ugni=$ROOT/emulators/ugni
 elan=$ROOT/emulators/elan
 EMULATORS=$BUILD/emulators
 export EMULATORS
-nl='
-'
 
 # exports LIBRARY: functions and their default versions.
 exports() { objdump -T "$1" | sed -n 's/.* DF \.text.* \(IBVERBS_[^ ]*\) *\([^ ]*\)$/\1 \2/p' | sort; }
@@ -104,9 +102,5 @@ command -v ibv_rc_pingpong >/dev/null &&
 before=$(find /dev/shm -maxdepth 1 -name 'emu-*.*')
 timeout -s KILL 1 "$ROOT/scripts/with-emulator" verbs sleep 3
 sleep 0.5
-if [ "$(find /dev/shm -maxdepth 1 -name 'emu-*.*')" = "$before" ]; then
-    pass "emulators: nothing is left behind a kill"
-else
-    fail "emulators: a killed with-emulator left $(find /dev/shm -maxdepth 1 -name 'emu-*.*' | tr "$nl" ' ')"
-fi
+same "emulators: nothing is left behind a kill" "$(find /dev/shm -maxdepth 1 -name 'emu-*.*')" "$before"
 finish

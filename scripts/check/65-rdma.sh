@@ -125,9 +125,5 @@ for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
     [ -n "$(left)" ] || break
     sleep 1
 done
-if [ -z "$(left)" ]; then
-    pass "rdma: nothing is left behind a kill"
-else
-    fail "rdma: a killed machine left $(left)"
-fi
+good "rdma: nothing is left behind a kill" "$(left)"
 finish

@@ -6,13 +6,12 @@ scratch
 cd "$ROOT" || exit 1
 triplet=$("$CC" -print-multiarch 2>/dev/null)
 triplet=${triplet:-$(uname -m)-linux-gnu}
-same() { if [ "$2" = "$3" ]; then pass "packages: $1"; else fail "packages: $1: '$2' instead of '$3'"; fi; }
-good() { if [ -z "$2" ]; then pass "packages: $1"; else fail "packages: $1:$2"; fi; }
 
 # ---- debian/ itself ----
 version=$(sed -n 's/^VERSION=//p' scripts/common.sh)+$(sed \
     -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
-same "debian/changelog has the release's version" "$(sed -n '1s/.*(\(.*\)-[0-9.]*).*/\1/p' debian/changelog)" "$version"
+same "packages: debian/changelog has the release's version" \
+    "$(sed -n '1s/.*(\(.*\)-[0-9.]*).*/\1/p' debian/changelog)" "$version"
 odd=
 for script in debian/arrange debian/symbols debian/tests/installed; do sh -n "$script" || odd="$odd $script"; done
 # shellcheck disable=SC2013 # names have no spaces
@@ -26,7 +25,7 @@ done
 # dist.sh leaves out the sources of the crates for Windows.
 crates=$(sed -n 's/^name = "\(.*\)"/\1/p' Cargo.lock | grep -v -e '^gasnet' -e '^windows-' | sort -u)
 for crate in $crates; do grep -q "vendor/$crate-\*" debian/copyright || odd="$odd debian/copyright-lacks-$crate"; done
-good "debian/ is consistent" "$odd"
+good "packages: debian/ is consistent" "$odd"
 
 in_check_all "packages: layout, building, installing and removing them"
 
@@ -51,13 +50,13 @@ for file in debian/*.install; do
         cat "$WORK/matched" >>"$WORK/packaged"
     done <"$file"
 done
-good "every pattern of the .install files matches" "$odd"
+good "packages: every pattern of the .install files matches" "$odd"
 sort "$WORK/packaged" >"$WORK/sorted"
 attempt "packages: every file is in one package" diff "$WORK/files" "$WORK/sorted"
-good "no link dangles" "$(find "$tmp" -xtype l -printf ' %P')"
-good "no file names the place where it was built" \
+good "packages: no link dangles" "$(find "$tmp" -xtype l -printf ' %P')"
+good "packages: no file names the place where it was built" \
     "$(grep -rlF -e "$ROOT" -e "$BUILD" -e "$tmp" "$tmp" | sed 's/^/ /' | head -n 3)"
-good "no .pc file has a run path" "$(grep -rl rpath "$tmp" --include='*.pc' | sed 's/^/ /' | head -n 3)"
+good "packages: no .pc file has a run path" "$(grep -rl rpath "$tmp" --include='*.pc' | sed 's/^/ /' | head -n 3)"
 attempt "packages: debian/symbols" sh -c "debian/symbols '$tmp/usr/lib/$triplet' >'$WORK/symbols'"
 for name in gasnet gasnet-smp-par gasnet-udp-seq gasnet_tools-seq; do
     node=$(printf %s "$name" | tr 'a-z-' 'A-Z_')_0
@@ -81,9 +80,9 @@ odd=
 for package in "$WORK"/one/*.deb; do
     cmp -s "$package" "$WORK/another/place/${package##*/}" || odd="$odd ${package##*/}"
 done
-good "both builds have the same bytes ($(find "$WORK/one" -name '*.deb' | wc -l) packages)" "$odd"
+good "packages: both builds have the same bytes ($(find "$WORK/one" -name '*.deb' | wc -l) packages)" "$odd"
 lintian --no-cfg --allow-root --fail-on error,warning "$WORK"/one/*.changes >"$WORK/lintian" 2>&1
-same "lintian finds no error and no warning" "$(grep '^[EW]:' "$WORK/lintian" | head -n 5)" ""
+same "packages: lintian finds no error and no warning" "$(grep '^[EW]:' "$WORK/lintian" | head -n 5)" ""
 
 for package in libgasnet0 gasnet-bin; do dpkg-deb -x "$WORK/one/${package}_"*.deb "$WORK/root"; done
 odd=
@@ -94,7 +93,7 @@ for file in "$WORK/root/usr/lib/$triplet"/lib*.so.*.* "$WORK/root/usr/lib/$tripl
     readelf -lW "$file" | grep -q 'GNU_STACK .*RW ' || odd="$odd ${file##*/}:stack"
     readelf -hW "$file" | grep -q 'Type: *DYN' || odd="$odd ${file##*/}:pie"
 done
-good "libraries and programs are hardened" "$odd"
+good "packages: libraries and programs are hardened" "$odd"
 
 packages=$(sed -n 's/^Package: //p' debian/control)
 if [ "$(id -u)" -ne 0 ]; then
@@ -127,7 +126,7 @@ if attempt "packages: they install" dpkg -i $chosen; then
         "/usr/lib/$triplet/gasnet/include/gasnet_config.h" /usr/lib/"$triplet"/pkgconfig/gasnet*.pc; do
         if grep -qF -e "$WORK" -e "$ROOT" -e /debian/ "$file"; then odd="$odd $file"; fi
     done
-    good "installed settings do not name the place where they were built" "$odd"
+    good "packages: installed settings do not name the place where they were built" "$odd"
 fi
 # shellcheck disable=SC2086
 attempt "packages: they can be removed" dpkg --purge $packages

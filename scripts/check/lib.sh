@@ -22,6 +22,11 @@ attempt() {
     fi
 }
 
+# same NAME A B: passes when the two are equal.
+same() { if [ "$2" = "$3" ]; then pass "$1"; else fail "$1: '$2' instead of '$3'"; fi; }
+# good NAME TEXT: passes when TEXT, a list of complaints, is empty.
+good() { if [ -z "$2" ]; then pass "$1"; else fail "$1:$2"; fi; }
+
 # has_tool COMMAND NAME: whether it is installed. If not, as with SETUP=0, what NAME says is a skip.
 has_tool() {
     command -v "$1" >/dev/null 2>&1 || { skip "$2: $1 is not installed (make setup)"; return 1; }
