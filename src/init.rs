@@ -134,6 +134,7 @@ fn observe(config: &Config, job: &'static Job, mode: Mode, conduit: &dyn Conduit
         format_args!("conduit={which} mode={mode:?} neighbours={nbrhd}"),
     )
     .map_err(InitError::Job)?;
+    trace::start_recording(config, job, which, &format!("{mode:?}")).map_err(InitError::Job)?;
     stall::set_limit(config.get(&config::STALL_TIMEOUT));
     if config.get(&config::COUNTERS) {
         counters::start(job);

@@ -12,9 +12,10 @@ use crate::event::Event;
 use crate::flags::Flags;
 use crate::rma::Started;
 use crate::rules::{not_in_handler, CHECKED};
+use crate::runtime;
 use crate::team::{self, TeamHandle};
 use crate::thread;
-use crate::trace::{self, EventKind, TraceCategory};
+use crate::trace::{self, recorder, EventKind, TraceCategory};
 use crate::types::Rank;
 use gasnet_conduit::Busy;
 
@@ -131,11 +132,17 @@ fn full_nbi<T: Number>(domain: &Domain, request: &Request<T>) -> c_int {
 /// Records an operation that began at `began`.
 #[cold]
 fn record<T: Number>(kind: EventKind, began: u64, domain: &Domain, request: &Request<T>) {
-    let peer = domain.peer(request.rank, request.flags).rank;
+    let peer = domain.peer(request.rank, request.flags);
     let (op, dt) = (request.op, codes::type_name(T::DT));
+    let call = recorder::Call {
+        code: op.trailing_zeros() as u8,
+        ..recorder::Call::new(kind)
+    };
+    let offset = runtime::get().offset_of(peer, request.target, size_of::<T>());
+    recorder::write(&call.to(peer.rank, size_of::<T>()).at(offset));
     trace::record(
         &trace::TraceEvent::new(kind, began)
-            .to(peer, size_of::<T>())
+            .to(peer.rank, size_of::<T>())
             .until_now()
             .with_fields(format_args!(" op={} type={dt}", codes::operation_name(op)))
             .with_details(format_args!(" remote={:#x} flags={:#x}", request.target, request.flags)),

@@ -10,7 +10,7 @@ use crate::flags::{
 };
 use crate::rules::{self, not_in_handler};
 use crate::runtime;
-use crate::trace::{self, EventKind, TraceCategory, TraceEvent};
+use crate::trace::{self, recorder, EventKind, TraceCategory, TraceEvent};
 
 /// Flags of the three calls.
 const FLAGS: c_int = BARRIERFLAG_ANONYMOUS | BARRIERFLAG_MISMATCH | BARRIERFLAG_UNNAMED;
@@ -32,6 +32,11 @@ fn name(id: c_int, flags: c_int) -> Name {
 /// Records a call that began at `began`, and the time since the barrier was entered.
 #[cold]
 fn record(kind: EventKind, began: u64, id: c_int, flags: c_int, done: bool) {
+    match kind {
+        EventKind::BarrierNotify => (),
+        _ if done => recorder::barrier(EventKind::BarrierWait),
+        _ => recorder::count_poll(),
+    }
     let entered = ENTERED.load(Ordering::Relaxed);
     let since = if entered == 0 { 0 } else { began.saturating_sub(entered) };
     let event = TraceEvent::new(kind, began).until_now();
@@ -67,6 +72,9 @@ pub extern "C" fn gasnet_barrier_notify(id: c_int, flags: c_int) {
     }
     let began = trace::clock(TraceCategory::Barrier);
     ENTERED.store(began, Ordering::Relaxed);
+    if began != 0 {
+        recorder::barrier(EventKind::BarrierNotify);
+    }
     split_phase::notify(name(id, flags));
     if began != 0 {
         record(EventKind::BarrierNotify, began, id, flags, true);

@@ -35,7 +35,7 @@ fn start<W: Future<Output = ()> + Send + 'static>(
     team: &'static Team,
     work: impl FnOnce(Call) -> W,
 ) -> Event {
-    let interval = Interval::begin(name, bytes, format_args!(" team={:#x} size={}", team.id, team.size));
+    let interval = Interval::begin(name, bytes, (team.id, team.size));
     let work = work(Call::next(team));
     if interval.is_some() {
         // In a box: each of the two on the stack, which may be small, is one too many.
@@ -118,11 +118,7 @@ fn reserved(function: &str, flags: Flags) {
 pub extern "C" fn gex_Coll_BarrierNB(tm: TeamHandle, flags: Flags) -> Event {
     let team = may_call(tm, "gex_Coll_BarrierNB");
     rules::no_flags("gex_Coll_BarrierNB", flags);
-    let interval = Interval::begin(
-        "gex_Coll_BarrierNB",
-        0,
-        format_args!(" team={:#x} size={}", team.id, team.size),
-    );
+    let interval = Interval::begin("gex_Coll_BarrierNB", 0, (team.id, team.size));
     let barrier = team_barrier::barrier(team);
     if interval.is_some() {
         return coll::start(team, interval::around(interval, barrier), op);

@@ -17,7 +17,7 @@ use crate::runtime;
 use crate::segment::publish::publish;
 use crate::segment::Segment;
 use crate::team::{self, TeamHandle};
-use crate::trace;
+use crate::trace::{self, recorder};
 use crate::types::{EpIndex, Rank};
 
 cdata! { gex_EP_SetCData gex_EP_QueryCData Endpoint, handles::endpoint, "endpoint" }
@@ -91,7 +91,13 @@ pub unsafe extern "C" fn gex_EP_RegisterHandlers(ep: *const Endpoint, table: *mu
     let entries = unsafe { std::slice::from_raw_parts_mut(table, count) };
     // SAFETY: the caller's contract.
     let handlers = &unsafe { handles::endpoint(name, ep) }.handlers;
-    registered(name, handlers.register(entries))
+    let result = handlers.register(entries);
+    if result.is_ok() {
+        for entry in entries {
+            recorder::handler(entry.index, entry.flags, entry.nargs);
+        }
+    }
+    registered(name, result)
 }
 
 /// Binds a segment to an endpoint that has none.

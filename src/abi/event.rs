@@ -7,7 +7,11 @@ use crate::event::{sync_array, Event, Op};
 use crate::flags::{Flags, EC_GET, EC_LC, EC_PUT, EC_RMW, ERR_NOT_READY, OK};
 use crate::rules::{self, no_flags, not_in_handler, CHECKED};
 use crate::stall::Reason;
-use crate::trace::{self, EventKind, TraceCategory};
+use crate::trace::{
+    self,
+    recorder::{self, Call},
+    EventKind, TraceCategory,
+};
 use crate::{progress, runtime, thread, wait};
 
 /// The categories that implicit operations have.
@@ -38,6 +42,15 @@ fn check(event: Event, function: &str) {
 /// Records a test of, or a wait for, `what` that began at `began`.
 #[cold]
 fn record(kind: EventKind, began: u64, what: &str, done: bool) {
+    if done {
+        let code = recorder::WHAT.iter().position(|&name| name == what).unwrap_or(0) as u8;
+        recorder::write(&Call {
+            code,
+            ..Call::new(kind)
+        });
+    } else {
+        recorder::count_poll();
+    }
     let event = trace::TraceEvent::new(kind, began).until_now();
     trace::record(&event.with_fields(format_args!(" what={what} done={}", u8::from(done))));
 }

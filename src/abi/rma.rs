@@ -15,7 +15,7 @@ use crate::stall::Reason;
 use crate::team;
 use crate::team::TeamHandle;
 use crate::thread::{self, Thread};
-use crate::trace::{self, EventKind};
+use crate::trace::{self, recorder, EventKind};
 use crate::types::{EpIndex, Location, Rank};
 use crate::wait;
 use gasnet_conduit::Busy;
@@ -164,12 +164,7 @@ fn is_no_op(result: &c_int) -> bool {
 
 /// Runs `run`, and records the call if that is wanted, unless it was refused.
 fn recorded<T>(call: Call, run: impl FnOnce() -> T, refused: impl FnOnce(&T) -> bool) -> T {
-    // Time is never 0.
-    let began = if trace::wants(call.event.category()) {
-        trace::monotonic_ns()
-    } else {
-        0
-    };
+    let began = trace::clock(call.event.category());
     let result = run();
     if began != 0 && !refused(&result) {
         record(&call, began);
@@ -180,6 +175,11 @@ fn recorded<T>(call: Call, run: impl FnOnce() -> T, refused: impl FnOnce(&T) -> 
 #[cold]
 fn record(call: &Call, began: u64) {
     let access = call.access();
+    recorder::write(
+        &recorder::Call::new(call.event)
+            .to(access.peer.rank, access.bytes)
+            .at(runtime::get().offset_of(access.peer, access.remote, access.bytes)),
+    );
     trace::record(
         &trace::TraceEvent::new(call.event, began)
             .to(access.peer.rank, access.bytes)

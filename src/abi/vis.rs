@@ -17,7 +17,7 @@ use crate::segment::disposition::{has_offsets, own, own_base, peer_base, reachin
 use crate::team;
 use crate::team::{TeamHandle, PEER_COMPLETION_ARMED};
 use crate::thread;
-use crate::trace;
+use crate::trace::{self, recorder};
 use crate::types::{PeerCompletion, Rank};
 use crate::vis::check;
 use crate::vis::peer;
@@ -57,6 +57,7 @@ struct Seen {
 impl Seen {
     #[cold]
     fn record(self) {
+        recorder::write(&recorder::Call::new(self.kind).to(self.peer, self.bytes).at(None));
         let event = trace::TraceEvent::new(self.kind, self.began)
             .to(self.peer, self.bytes)
             .until_now();

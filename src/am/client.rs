@@ -11,7 +11,11 @@ use crate::rules::{self, no_locks_held, LcOpt, AM_FLAGS, CHECKED, LC_GROUP};
 use crate::runtime;
 use crate::segment::disposition::{self, has_offsets, own_base, peer_base, remote_location};
 use crate::thread;
-use crate::trace::{self, EventKind};
+use crate::trace::{
+    self,
+    recorder::{self, Call},
+    EventKind,
+};
 use crate::types::AmCategory;
 use gasnet_conduit::{Busy, Class};
 
@@ -148,12 +152,16 @@ fn send_from_host(message: &Message<'_>, flags: Flags) -> Result<(), Busy> {
         inject::try_send(message).inspect_err(|_| thread::current().recorder.get().refused())?;
         count(message);
         if began != 0 {
+            replayable(*message, recorder::IMMEDIATE);
             record(began, *message);
         }
         return Ok(());
     }
     // Before, so that nothing of the message is kept for this.
     count(message);
+    if began != 0 {
+        replayable(*message, 0);
+    }
     inject::send_inline(message);
     if began != 0 {
         record(began, *message);
@@ -174,19 +182,41 @@ pub fn count(m: &Message<'_>) {
     thread::current().recorder.get().sends(m.class, m.category, m.bytes);
 }
 
-/// Records a message whose sending began at `began`.
-#[cold]
-pub fn record(began: u64, m: Message<'_>) {
-    let kind = match (m.class, m.category) {
+/// The kind of a message.
+fn kind(m: &Message<'_>) -> EventKind {
+    match (m.class, m.category) {
         (Class::Request, AmCategory::Short) => EventKind::RequestShort,
         (Class::Request, AmCategory::Medium) => EventKind::RequestMedium,
         (Class::Request, AmCategory::Long) => EventKind::RequestLong,
         (Class::Reply, AmCategory::Short) => EventKind::ReplyShort,
         (Class::Reply, AmCategory::Medium) => EventKind::ReplyMedium,
         (Class::Reply, AmCategory::Long) => EventKind::ReplyLong,
+    }
+}
+
+/// Adds a message to the recording: before it is sent, unless it is IMMEDIATE.
+#[cold]
+pub fn replayable(m: Message<'_>, flags: u8) {
+    let call = Call {
+        code: m.handler,
+        flags: m.args.len() as u8 | flags,
+        ..Call::new(kind(&m)).to(m.target.rank, m.bytes)
     };
+    recorder::write(&if m.category == AmCategory::Long {
+        call.at(runtime::get().offset_of(m.target, m.destination, m.bytes))
+    } else {
+        call
+    });
+}
+
+/// Records a message whose sending began at `began`.
+#[cold]
+pub fn record(began: u64, m: Message<'_>) {
+    if !trace::has_lines(trace::TraceCategory::Message) {
+        return;
+    }
     trace::record(
-        &trace::TraceEvent::new(kind, began)
+        &trace::TraceEvent::new(kind(&m), began)
             .to(m.target.rank, m.bytes)
             .until_now()
             .with_fields(format_args!(" handler={} nargs={}", m.handler, m.args.len()))

@@ -20,7 +20,11 @@ use crate::shm::comm::{Disposal, Sink};
 use crate::shm::memory::UNIT;
 use crate::shm::ring::Word;
 use crate::thread::{self, Context};
-use crate::trace::{self, EventKind};
+use crate::trace::{
+    self,
+    recorder::{self, Call},
+    EventKind,
+};
 use crate::types::{EpIndex, Location, ANYWHERE};
 use gasnet_conduit::{Class, Completion, Cookie, JobRank, Upcalls};
 use gasnet_job::counters::HandlerWord;
@@ -332,6 +336,14 @@ fn ran(began: u64, m: &ReceivedMessage, entry: &AmEntry) {
     } else {
         m.header.bytes as usize
     };
+    recorder::write(&Call {
+        code: m.header.handler,
+        flags: m.nargs as u8,
+        ..Call::new(kind).to(m.source, bytes)
+    });
+    if !trace::has_lines(trace::TraceCategory::Message) {
+        return;
+    }
     trace::record(
         &trace::TraceEvent::new(kind, began)
             .to(m.source, bytes)

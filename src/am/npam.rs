@@ -25,6 +25,7 @@ use crate::shm::comm::MAX_INLINE;
 use crate::shm::layout::{MAX_MEDIUM, MIN_RING};
 use crate::team::{self, TeamHandle};
 use crate::thread::{self, Thread};
+use crate::trace::recorder;
 use crate::types::{AmCategory, EpIndex, Location, Rank};
 use crate::{progress, runtime, trace};
 use gasnet_conduit::{Busy, Class};
@@ -240,10 +241,17 @@ pub unsafe fn commit(desc: *const SrcDesc, call: &CommitArgs<'_>) -> Result<(), 
     // SAFETY: the local-completion option of Prepare, still valid by contract.
     unsafe { client::complete_locally(p.lc_opt) };
     let began = trace::clock(trace::TraceCategory::Message);
-    desc.commit(&p, message, call.flags.has(Flags::IMMEDIATE))
+    let immediate = call.flags.has(Flags::IMMEDIATE);
+    if began != 0 && !immediate {
+        client::replayable(message, 0);
+    }
+    desc.commit(&p, message, immediate)
         .inspect_err(|_| thread::current().recorder.get().refused())?;
     client::count(&message);
     if began != 0 {
+        if immediate {
+            client::replayable(message, recorder::IMMEDIATE);
+        }
         client::record(began, message);
     }
     if call.class == Class::Reply {

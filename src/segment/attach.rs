@@ -10,6 +10,7 @@ use crate::mk::Refusal;
 use crate::placement::Offsets;
 use crate::runtime::Runtime;
 use crate::shm::segment::{self, Mapping, TableShape};
+use crate::trace::recorder;
 use crate::{counters, thread};
 use gasnet_conduit::config::{self, Per};
 use gasnet_conduit::{Registration, SegmentMemory, Segments};
@@ -127,6 +128,7 @@ impl Runtime {
         );
         self.directory.get_or_init(|| directory);
         counters::segment(bytes);
+        recorder::segment(bytes);
         self.endpoint0.segment.store(segment, Ordering::Release);
         self.team0.open_fast_path(self);
         self.job.barrier();

@@ -64,6 +64,14 @@ impl Runtime {
         published::find(place).map(Published::bounds)
     }
 
+    /// The offset of a range in the bound segment of an endpoint; none if it is not inside.
+    pub fn offset_of(&self, place: Location, address: usize, bytes: usize) -> Option<u64> {
+        let segment = self.bound_segment(place)?;
+        segment
+            .contains(address, bytes)
+            .then(|| (address - segment.base) as u64)
+    }
+
     /// First byte of an endpoint's segment, in its owner's address space. Fatal when none is known.
     pub fn base_of(&self, place: Location) -> usize {
         let known = self.bound_segment(place).or_else(|| self.segment_of(place));

@@ -6,6 +6,8 @@
 //! everything else is out of line. While [`is_on`], teams disable the fast path that clients
 //! inline, so that its operations are recorded, too.
 //!
+//! `GASNET_RECORD` has the same calls recorded in a binary form ([`recorder`]).
+//!
 //! [`kinds`]: categories and kinds of events; [`log`]: the buffer and counters of each thread;
 //! [`sink`]: the files; [`stats`]: the summary; [`source`]: source lines of the client;
 //! [`interval`]: operations that begin in one call and end in another.
@@ -14,6 +16,7 @@ pub mod counters;
 pub mod interval;
 pub mod kinds;
 pub mod log;
+pub mod recorder;
 pub mod sink;
 pub mod source;
 pub mod stats;
@@ -33,8 +36,20 @@ use log::State;
 use sink::TraceSink;
 use source::Source;
 
-/// Categories that the trace or the statistics record. 0 while both are off.
+/// Categories that the trace, the statistics or a recording contain. 0 while all are off.
 static WANTED: AtomicU32 = AtomicU32::new(0);
+/// Those of the trace or the statistics.
+static LINES: AtomicU32 = AtomicU32::new(0);
+/// Categories of a recording.
+const RECORDED: u32 = TraceCategory::Get as u32
+    | TraceCategory::Put as u32
+    | TraceCategory::Atomic as u32
+    | TraceCategory::Sync as u32
+    | TraceCategory::Barrier as u32
+    | TraceCategory::Message as u32
+    | TraceCategory::Poll as u32;
+/// Time of an event that only a recording contains, which has a clock of its own.
+const UNTIMED: u64 = 1;
 /// The masks as the client set them, with or without a file.
 static TRACE_MASK: AtomicU32 = AtomicU32::new(0);
 static STATS_MASK: AtomicU32 = AtomicU32::new(0);
@@ -123,11 +138,16 @@ pub fn wants(category: TraceCategory) -> bool {
     WANTED.load(Ordering::Relaxed) & category as u32 != 0
 }
 
+/// Whether the trace or the statistics contain events of `category`.
+pub fn has_lines(category: TraceCategory) -> bool {
+    LINES.load(Ordering::Relaxed) & category as u32 != 0
+}
+
 /// The time if events of `category` are recorded, otherwise 0.
 #[inline]
 pub fn clock(category: TraceCategory) -> u64 {
     if wants(category) {
-        now()
+        now(category)
     } else {
         0
     }
@@ -136,19 +156,37 @@ pub fn clock(category: TraceCategory) -> u64 {
 /// Reads the clock; out of line, because it is rarely needed.
 #[cold]
 #[inline(never)]
-fn now() -> u64 {
-    monotonic_ns()
+fn now(category: TraceCategory) -> u64 {
+    if has_lines(category) {
+        monotonic_ns()
+    } else {
+        UNTIMED
+    }
 }
 
-/// Whether this rank has a trace or statistics, whatever the masks are: inlined code must then call
-/// the library.
-pub fn is_on() -> bool {
+/// Whether this rank has a trace or statistics.
+fn has_files() -> bool {
     TRACE.get().is_some() || STATS.get().is_some()
+}
+
+/// Whether this rank has a trace, statistics or a recording, whatever the masks are: inlined code
+/// must then call the library.
+pub fn is_on() -> bool {
+    has_files() || recorder::is_on()
 }
 
 fn update_wanted() {
     let of = |sink: &OnceLock<TraceSink>, mask: &AtomicU32| sink.get().map_or(0, |_| mask.load(Ordering::Relaxed));
-    WANTED.store(of(&TRACE, &TRACE_MASK) | of(&STATS, &STATS_MASK), Ordering::Relaxed);
+    let lines = of(&TRACE, &TRACE_MASK) | of(&STATS, &STATS_MASK);
+    LINES.store(lines, Ordering::Relaxed);
+    WANTED.store(lines | if recorder::is_on() { RECORDED } else { 0 }, Ordering::Relaxed);
+}
+
+/// Starts a recording if the configuration names one, see [`recorder::start`].
+pub fn start_recording(config: &Config, job: &Job, conduit: &str, mode: &str) -> Result<(), String> {
+    recorder::start(config, job, conduit, mode)?;
+    update_wanted();
+    Ok(())
 }
 
 /// Opens the files that the configuration names. Collective. The error is a message, empty if
@@ -368,6 +406,10 @@ fn write_old(sink: &TraceSink) {
 /// Counts a poll. Polls are too frequent for lines.
 #[cold]
 pub fn count_poll(found: usize) {
+    recorder::count_poll();
+    if !has_lines(TraceCategory::Poll) {
+        return;
+    }
     match log::mine().lock() {
         Some(mut state) => state.counters.add(EventKind::Poll, None, found as u64, 0),
         None => log::count_lost(),
@@ -419,7 +461,8 @@ fn backtrace_line(line: &[u8]) {
 
 /// Completes the files of an ending rank: the logs, the statistics, the last line.
 pub fn stop() {
-    if !is_on() || STOPPED.swap(true, Ordering::AcqRel) {
+    recorder::stop();
+    if !has_files() || STOPPED.swap(true, Ordering::AcqRel) {
         return;
     }
     if let Some(sink) = TRACE.get() {

@@ -6,8 +6,9 @@ use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::ptr;
+use std::sync::atomic::AtomicU64;
 
-use rustix::fs::{Mode, OFlags, SealFlags};
+use rustix::fs::{FallocateFlags, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 pub use rustix::param::page_size;
 use rustix::shm;
@@ -245,6 +246,26 @@ pub fn map_shared(fd: RawFd, bytes: usize, wanted: Option<usize>) -> io::Result<
     // MAP_NORESERVE: strict overcommit would count the object once per process that maps it. The
     // callers do not promise more memory than there is.
     map(hint, bytes.max(1), libc::MAP_SHARED | libc::MAP_NORESERVE, fd)
+}
+
+/// Gives a file of size 0 `bytes`, a multiple of 8, and maps them as words for the rest of the
+/// process. The kernel writes them to the file, however the process ends.
+pub fn file_words(file: &File, bytes: usize) -> io::Result<&'static [AtomicU64]> {
+    AnonMemory::from_fd(file.try_clone()?.into()).resize(bytes)?;
+    let base = map_shared(file.as_raw_fd(), bytes, None)?;
+    // SAFETY: a mapping of this length that nothing unmaps; every value is valid for an atomic.
+    Ok(unsafe { std::slice::from_raw_parts(base as *const AtomicU64, bytes / size_of::<AtomicU64>()) })
+}
+
+/// Frees what the file system holds for the part of a file from `start` on, which reads as zeros
+/// then. Mappings remain valid.
+pub fn free_from(file: &File, start: u64) -> io::Result<()> {
+    let length = file.metadata()?.len();
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    if start < length {
+        rustix::fs::fallocate(file, flags, start, length - start)?;
+    }
+    Ok(())
 }
 
 /// Maps the first `bytes` of `fd` readable and shared: what other processes write appears in it.

@@ -486,6 +486,12 @@ variables! {
         STATSMASK: String = form("GASNET_STATSMASK", ALL_EVENTS, MASK, is_trace_mask,
             "Event kinds in the statistics.");
         STATSNODES: RankSet = ranks("GASNET_STATSNODES", "Ranks that write statistics.");
+        RECORD: Option<String> = text("GASNET_RECORD",
+            "Recording of all calls for gasnet_replay, named as in GASNET_TRACEFILE. Ranks cannot share a file: use %.")
+            .names_file().ours();
+        RECORD_SIZE: u64 = size("GASNET_RECORD_SIZE", "16M", 1 << 12, 1 << 40,
+            "Size of each rank's recording, of 16 bytes for each operation; later ones replace the first. Rounded \
+             down to a power of two.").unit("bytes").ours();
     }
     "Checks of the debug flavour" {
         SD_INIT: bool = flag("GASNET_SD_INIT", true,

@@ -33,7 +33,7 @@ fn start<W: Future<Output = ()> + Send + 'static>(
     work: impl FnOnce(Call) -> W,
 ) -> Event {
     let team = runtime::get().team0;
-    let interval = Interval::begin(name, bytes, format_args!(" team=0 size={}", team.size));
+    let interval = Interval::begin(name, bytes, (team.id, team.size));
     // The three calls take their sequence numbers now, in this order.
     let before = (flags & COLL_IN_ALLSYNC != 0).then(|| team_barrier::barrier(team));
     // In a box: `all` holds it twice on the stack, which may be small.

@@ -19,6 +19,7 @@ use crate::runtime::{self, Runtime};
 use crate::segment::attach::was_attached;
 use crate::segment::Segment;
 use crate::team::TeamHandle;
+use crate::trace::recorder;
 use gasnet_conduit::JobRank;
 use gasnet_sys::mem;
 
@@ -110,6 +111,7 @@ pub unsafe extern "C" fn gasnet_attach(
     }
     for (entry, registered) in entries.iter_mut().zip(&full) {
         entry.index = registered.index;
+        recorder::handler(registered.index, registered.flags, registered.nargs);
     }
     // A segment of 0 bytes has one page (gasnet1_differences.md).
     let bytes = if bytes == 0 { mem::segment_page() } else { bytes };

@@ -1,0 +1,426 @@
+//! Recordings (`GASNET_RECORD`): the calls of this rank as records of 16 bytes in a mapped file,
+//! for `gasnet_replay`. `docs/recording.md` describes the file.
+//!
+//! All threads write to one ring. A message is recorded before it is sent, the run of a handler at
+//! its end, a put, get or atomic when its call returns. Whatever lies before a message in the ring
+//! happened before it was sent, so a replay that waits for it comes to an end.
+
+use std::cell::Cell;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::OnceLock;
+
+use super::kinds::EventKind;
+use super::sink;
+use crate::flags::Flags;
+use gasnet_conduit::config::{self, Config};
+use gasnet_conduit::JobRank;
+use gasnet_job::Job;
+use gasnet_sys::mem;
+use gasnet_tools::timer;
+
+const MAGIC: &[u8; 8] = b"GASNETRC";
+const VERSION: u32 = 1;
+/// Bytes of the header, and of a record.
+const HEADER: usize = 4096;
+const RECORD: usize = 16;
+
+/// Words of the header that change while the job runs.
+const WRITTEN: usize = 5;
+const SEGMENT: usize = 6;
+const ENDED: usize = 11;
+/// Table of handlers: 2 bytes for each index.
+const HANDLERS: usize = 64;
+/// Byte offset and length of the program's name.
+const PROGRAM: usize = 128;
+const PROGRAM_BYTES: usize = 256;
+
+/// Kinds of records that belong to the next record: a longer gap; the upper halves of its numbers.
+/// Other kinds are the number of the [`EventKind`] plus 1.
+const PAUSE: u8 = 254;
+const WIDE: u8 = 255;
+/// Thread number of all threads after the first 255.
+const OTHER_THREADS: u32 = 255;
+/// Longest gap within a record, in microseconds.
+const MOST_GAP: u64 = u16::MAX as u64;
+const SCALE_BITS: u32 = 40;
+/// A call without peer.
+const NO_PEER: u16 = u16::MAX;
+
+/// Bits of [`Call::flags`] above the number of arguments.
+pub const IMMEDIATE: u8 = 1 << 5;
+/// The address is not in the segment of the target, and the offset is 0.
+pub const OUTSIDE: u8 = 1 << 6;
+
+/// [`Call::code`] of events in [`EventKind::Wait`] and [`EventKind::Test`].
+pub const WHAT: [&str; 4] = ["event", "some", "all", "implicit"];
+
+/// A call, or the run of a handler.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Its kind.
+    pub kind: EventKind,
+    /// Index of the handler, number of the operation, or what is waited for.
+    pub code: u8,
+    /// Number of arguments, and bits.
+    pub flags: u8,
+    /// The other rank.
+    pub peer: Option<JobRank>,
+    /// Length of the payload, or the number of a barrier.
+    pub bytes: u64,
+    /// Offset in the segment of the target, or the id of a team.
+    pub offset: u64,
+}
+
+impl Call {
+    /// A call without a peer.
+    pub fn new(kind: EventKind) -> Self {
+        Self {
+            kind,
+            code: 0,
+            flags: 0,
+            peer: None,
+            bytes: 0,
+            offset: 0,
+        }
+    }
+
+    /// Adds the peer and the length of the payload.
+    #[must_use]
+    pub fn to(self, peer: JobRank, bytes: usize) -> Self {
+        Self {
+            peer: Some(peer),
+            bytes: bytes as u64,
+            ..self
+        }
+    }
+
+    /// Adds the offset; none if the address is outside the segment.
+    #[must_use]
+    pub fn at(self, offset: Option<u64>) -> Self {
+        Self {
+            flags: self.flags | if offset.is_none() { OUTSIDE } else { 0 },
+            offset: offset.unwrap_or(0),
+            ..self
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Recording {
+    words: &'static [AtomicU64],
+    /// Records in the ring minus 1; their number is a power of two.
+    mask: u64,
+    /// Ticks at the start.
+    began: u64,
+    /// Microseconds in 2 to the power of `SCALE_BITS` ticks.
+    scale: u64,
+    file: File,
+}
+
+static RECORDING: OnceLock<Recording> = OnceLock::new();
+static THREADS: AtomicU32 = AtomicU32::new(0);
+/// Barriers of GASNet-1, and of the primordial team, that this rank has entered, and has left.
+static BARRIERS: [[AtomicU32; 2]; 2] = [const { [const { AtomicU32::new(0) }; 2] }; 2];
+
+/// State of a thread.
+struct Thread {
+    number: Cell<Option<u32>>,
+    /// Microseconds from the start to its last record.
+    last: Cell<u64>,
+    /// Polls since that record.
+    polls: Cell<u32>,
+}
+
+thread_local! {
+    static MINE: Thread = const { Thread { number: Cell::new(None), last: Cell::new(0), polls: Cell::new(0) } };
+}
+
+/// Opens the file of this rank, if the configuration names one. Collective. The error is a message,
+/// empty if another rank prints it.
+pub fn start(config: &Config, job: &Job, conduit: &str, mode: &str) -> Result<(), String> {
+    let Some(pattern) = config.get(&config::RECORD).filter(|name| !name.is_empty()) else {
+        return Ok(());
+    };
+    let opened = open(&pattern, config.get(&config::RECORD_SIZE), job, conduit, mode);
+    let failed = job.exchange(&[u8::from(opened.is_err())]);
+    match failed.iter().position(|&failed| failed != 0) {
+        Some(first) => Err(opened
+            .err()
+            .filter(|_| first == job.rank() as usize)
+            .unwrap_or_default()),
+        None => {
+            let _ = opened.map(|recording| RECORDING.set(recording));
+            Ok(())
+        }
+    }
+}
+
+fn open(pattern: &str, size: u64, job: &Job, conduit: &str, mode: &str) -> Result<Recording, String> {
+    if job.size() > 1 && sink::is_shared(pattern) {
+        return Err(format!(
+            "GASNET_RECORD={pattern}: ranks cannot share a file. Put % in the name, which stands for the rank."
+        ));
+    }
+    if job.size() > u32::from(NO_PEER) {
+        return Err(format!("GASNET_RECORD: a recording has at most {NO_PEER} ranks"));
+    }
+    let name = sink::file_name(pattern, JobRank(job.rank()));
+    let capacity = 1_u64 << (size / RECORD as u64).ilog2();
+    let create = || {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&name)?;
+        let words = mem::file_words(&file, HEADER + capacity as usize * RECORD)?;
+        file.write_all_at(&header(job, capacity, conduit, mode), 0)?;
+        Ok(Recording {
+            words,
+            mask: capacity - 1,
+            began: timer::now(),
+            scale: timer::to_ns(1 << SCALE_BITS) / 1000,
+            file,
+        })
+    };
+    create().map_err(|why: std::io::Error| {
+        format!(
+            "GASNET_RECORD={pattern}: cannot create {name} with {} bytes: {why}. Name a file in a writable directory \
+             with enough space, or lower GASNET_RECORD_SIZE.",
+            HEADER + capacity as usize * RECORD
+        )
+    })
+}
+
+fn header(job: &Job, capacity: u64, conduit: &str, mode: &str) -> Vec<u8> {
+    let wall = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |d| d.as_nanos() as u64);
+    let mut bytes = MAGIC.to_vec();
+    for number in [VERSION, HEADER as u32, RECORD as u32, 0, job.rank(), job.size()] {
+        bytes.extend(number.to_ne_bytes());
+    }
+    for number in [capacity, 0, 0, wall] {
+        bytes.extend(number.to_ne_bytes());
+    }
+    for (text, place) in [(conduit, 16), (mode, 8)] {
+        let text = text.to_ascii_lowercase();
+        bytes.extend(text.bytes().chain(std::iter::repeat(0)).take(place));
+    }
+    bytes.resize(PROGRAM, 0);
+    let program = gasnet_tools::system::exe_name_c().to_bytes();
+    bytes.extend(program.iter().take(PROGRAM_BYTES - 1));
+    bytes.resize(HEADER, 0);
+    bytes
+}
+
+/// Whether calls are recorded.
+pub fn is_on() -> bool {
+    RECORDING.get().is_some()
+}
+
+/// Records a call.
+#[cold]
+pub fn write(call: &Call) {
+    if let Some(recording) = RECORDING.get() {
+        MINE.with(|mine| recording.write(mine, call));
+    }
+}
+
+/// Counts a poll, or a test of what was not complete.
+pub fn count_poll() {
+    if is_on() {
+        MINE.with(|mine| mine.polls.set(mine.polls.get().saturating_add(1)));
+    }
+}
+
+/// Records that this rank enters or has left a barrier of GASNet-1, or else of the primordial team.
+pub fn barrier(kind: EventKind) {
+    let of_team = matches!(kind, EventKind::BarrierStart | EventKind::BarrierDone);
+    let is_over = matches!(kind, EventKind::BarrierWait | EventKind::BarrierDone);
+    if is_on() {
+        let number = 1 + BARRIERS[usize::from(of_team)][usize::from(is_over)].fetch_add(1, Ordering::Relaxed);
+        write(&Call {
+            bytes: u64::from(number),
+            ..Call::new(kind)
+        });
+    }
+}
+
+/// Notes a handler in the header: the bits of its flags, and the number of its arguments.
+pub fn handler(index: u8, flags: Flags, nargs: u32) {
+    if let Some(recording) = RECORDING.get() {
+        let entry = u64::from(flags.bits() & 0xff) | u64::from(nargs & 0xff) << 8;
+        let (word, shift) = (HANDLERS + usize::from(index) / 4, 16 * (index % 4));
+        recording.words[word].fetch_or(entry << shift, Ordering::Relaxed);
+    }
+}
+
+/// Notes the size of the client's segment.
+pub fn segment(bytes: usize) {
+    if let Some(recording) = RECORDING.get() {
+        recording.words[SEGMENT].store(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// Completes the file of an ending rank, and frees the part that no record was written to.
+pub fn stop() {
+    if let Some(recording) = RECORDING.get() {
+        let used = HEADER as u64 + recording.words[WRITTEN].load(Ordering::Relaxed) * RECORD as u64;
+        recording.words[ENDED].store(1, Ordering::Relaxed);
+        // Some file systems cannot; the zeros then stay.
+        let _ = mem::free_from(&recording.file, used);
+    }
+}
+
+impl Recording {
+    #[inline]
+    fn write(&self, mine: &Thread, call: &Call) {
+        let ticks = timer::now().wrapping_sub(self.began);
+        let us = ((u128::from(ticks) * u128::from(self.scale)) >> SCALE_BITS) as u64;
+        let gap = us.saturating_sub(mine.last.replace(us));
+        let number = mine.number.get().unwrap_or_else(|| {
+            let number = THREADS.fetch_add(1, Ordering::Relaxed).min(OTHER_THREADS);
+            mine.number.set(Some(number));
+            number
+        });
+        let peer = call.peer.map_or(NO_PEER, |rank| rank.0 as u16);
+        let record = [
+            u64::from(call.kind as u8 + 1)
+                | u64::from(call.code) << 8
+                | u64::from(call.flags) << 16
+                | u64::from(number) << 24
+                | u64::from(peer) << 32,
+            call.bytes & 0xffff_ffff | call.offset << 32,
+        ];
+        let is_wide = (call.bytes | call.offset) >> 32 != 0;
+        if gap > MOST_GAP || mine.polls.get() > 0 || is_wide {
+            return self.write_with_others(mine, call, gap, record);
+        }
+        let first = self.words[WRITTEN].fetch_add(1, Ordering::Relaxed);
+        self.store(first, [record[0] | gap << 48, record[1]]);
+    }
+
+    /// Writes a record behind those that belong to it.
+    #[cold]
+    fn write_with_others(&self, mine: &Thread, call: &Call, gap: u64, record: [u64; 2]) {
+        let head = |kind: u8| u64::from(kind) | record[0] & 0xff00_0000 | u64::from(NO_PEER) << 32;
+        let polls = mine.polls.replace(0);
+        let (bytes, offset) = (call.bytes >> 32, call.offset >> 32);
+        let others = [
+            (gap > MOST_GAP).then(|| [head(PAUSE), gap]),
+            (polls > 0).then(|| [head(EventKind::Poll as u8 + 1), u64::from(polls)]),
+            (bytes | offset != 0).then(|| [head(WIDE), bytes | offset << 32]),
+        ];
+        let short_gap = if gap > MOST_GAP { 0 } else { gap };
+        let last = [record[0] | short_gap << 48, record[1]];
+        let count = others.iter().flatten().count() as u64 + 1;
+        let first = self.words[WRITTEN].fetch_add(count, Ordering::Relaxed);
+        for (number, record) in (first..).zip(others.into_iter().flatten().chain([last])) {
+            self.store(number, record);
+        }
+    }
+
+    #[inline]
+    fn store(&self, number: u64, record: [u64; 2]) {
+        let at = HEADER / 8 + 2 * (number & self.mask) as usize;
+        self.words[at + 1].store(record[1], Ordering::Relaxed);
+        // A reader takes a record whose kind is 0 for one that was not written.
+        self.words[at].store(record[0], Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::kinds::KINDS;
+    use super::*;
+
+    #[test]
+    fn kinds_have_the_numbers_of_the_page() {
+        let page = include_str!("../../docs/recording.md");
+        let table = page.split("| kinds | names |").nth(1).unwrap();
+        let mut count = 0;
+        for row in table.lines() {
+            let cells: Vec<_> = row.split('|').map(str::trim).collect();
+            let (Some(numbers), Some(names)) = (cells.get(1), cells.get(2)) else {
+                continue;
+            };
+            let first: usize = numbers.split('–').next().unwrap().parse().unwrap_or(0);
+            // The names are every second part between back quotes.
+            let names = names.split('`').skip(1).step_by(2);
+            for (number, name) in (first..).zip(names).filter(|_| (1..=KINDS.len()).contains(&first)) {
+                assert_eq!(KINDS[number - 1].name(), name, "{number}");
+                count += 1;
+            }
+        }
+        assert_eq!(count, 7 + 9 + 2 + 2 + 2 + 2 + 6 + 6 + 1);
+    }
+
+    fn thread() -> Thread {
+        Thread {
+            number: Cell::new(Some(7)),
+            last: Cell::new(0),
+            polls: Cell::new(0),
+        }
+    }
+
+    /// A ring of four records, in which a tick is a microsecond.
+    fn ring(began: u64) -> Recording {
+        let words: Vec<_> = (0..HEADER / 8 + 8).map(|_| AtomicU64::new(0)).collect();
+        Recording {
+            words: Box::leak(words.into()),
+            mask: 3,
+            began,
+            scale: 1 << SCALE_BITS,
+            file: File::open("/dev/null").unwrap(),
+        }
+    }
+
+    fn record(ring: &Recording, number: usize) -> [u64; 2] {
+        [0, 1].map(|half| ring.words[HEADER / 8 + 2 * number + half].load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn a_record_has_all_fields_and_replaces_the_oldest() {
+        let (ring, thread) = (ring(timer::now()), thread());
+        thread.last.set(u64::MAX);
+        let call = Call {
+            code: 130,
+            flags: 2 | IMMEDIATE,
+            offset: 5,
+            ..Call::new(EventKind::RequestLong).to(JobRank(3), 4)
+        };
+        for _ in 0..5 {
+            ring.write(&thread, &call);
+            thread.last.set(u64::MAX);
+        }
+        assert_eq!(
+            record(&ring, 0),
+            [33 | 130 << 8 | 34 << 16 | 7 << 24 | 3 << 32, 4 | 5 << 32]
+        );
+        assert_eq!(record(&ring, 0), record(&ring, 3));
+        assert_eq!(ring.words[WRITTEN].load(Ordering::Relaxed), 5);
+    }
+
+    #[test]
+    fn what_a_record_cannot_hold_precedes_it() {
+        let (ring, thread) = (ring(timer::now().wrapping_sub(1 << 60)), thread());
+        thread.polls.set(9);
+        let call = Call {
+            bytes: 6 << 32 | 1,
+            offset: 7 << 32 | 2,
+            ..Call::new(EventKind::Put)
+        };
+        ring.write(&thread, &call);
+        let kinds = [0, 1, 2, 3].map(|i| record(&ring, i)[0] as u8);
+        assert_eq!(
+            kinds,
+            [PAUSE, EventKind::Poll as u8 + 1, WIDE, EventKind::Put as u8 + 1]
+        );
+        assert!(record(&ring, 0)[1] >= 1 << 60 && record(&ring, 3)[0] >> 48 == 0);
+        assert_eq!([1, 2, 3].map(|i| record(&ring, i)[1]), [9, 6 | 7 << 32, 1 | 2 << 32]);
+        assert_eq!(thread.polls.get(), 0);
+    }
+}
