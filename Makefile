@@ -120,7 +120,7 @@ lists := $(wildcard libraries/exports/*.txt base/tools/exports.txt)
 packaging := scripts/build/package-lib.sh scripts/build/exports.sh scripts/common.sh $(lists) \
 	$(wildcard libraries/marker/*.c) Cargo.toml
 fragments := $(wildcard pkgconfig/*.in)
-clients := $(B)/bin/gasnet_perf $(B)/bin/gasnet_selftest
+clients := $(B)/bin/gasnet_perf $(B)/bin/gasnet_selftest $(B)/bin/gasnet_replay
 
 .PHONY: all seq parsync par launcher headers setup cluster-setup cluster-check setup-rdma check-rdma demo test check \
 	check-all check-clients check-programs emulators bench lint soak mutants fuzz install install-includeHEADERS \
@@ -168,6 +168,7 @@ $(B)/lib/libgasnet.a: $(CORE)/core/any.a $(B)/include/.stamp $(packaging)
 
 $(B)/bin/gasnet_perf: $(wildcard programs/perf/*)
 $(B)/bin/gasnet_selftest: $(wildcard programs/selftest/*)
+$(B)/bin/gasnet_replay: $(wildcard programs/replay/*)
 $(clients): $(B)/bin/gasnet_%: $(B)/lib/libgasnet.a scripts/build/client.sh
 	@scripts/build/client.sh $*
 

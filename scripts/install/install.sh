@@ -128,7 +128,9 @@ if [ "$UNIVERSAL" = 1 ]; then
     generated conduit-shared.pc.in any par lib/pkgconfig/gasnet-shared.pc
     program gasnetrun gasnetrun
     link gasnetrun_smp.1 share/man/man1/gasnetrun.1
-    for client in gasnet_perf gasnet_selftest; do put "$B/bin/$client" "bin/$client" 755 && completion $client; done
+    for client in gasnet_perf gasnet_selftest gasnet_replay; do
+        put "$B/bin/$client" "bin/$client" 755 && completion $client
+    done
 fi
 for mode in seq par; do
     library "gasnet_tools-$mode"

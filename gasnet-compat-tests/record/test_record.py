@@ -1,0 +1,216 @@
+"""Recordings of the program traffic.c, and their replays: over every conduit, on fewer and on more
+ranks, of the end of a job, and of one that was killed. Damaged files are refused, and a replay that
+fails is reduced."""
+
+import collections
+import os
+import re
+import signal
+import struct
+import time
+from pathlib import Path
+
+import jobs
+import pytest
+
+# The program that replays is optimised in both flavours of the library.
+pytestmark = pytest.mark.flavours("release")
+RANKS, ROUNDS, BLOCKS = 3, 20, 3
+HEADER, RECORD = 4096, 16
+NETWORK = {"GASNET_SUPERNODE_MAXSIZE": "1"}
+REPLAYED = r"replayed \d+ times on {} ranks: {} recorded ranks"
+
+
+@pytest.fixture
+def recorder(shop):
+    """The program in mode PAR, and its recordings."""
+    return Recorder(shop)
+
+
+class Recorder:
+    """Records jobs, and replays them, in the workshop's folder."""
+
+    def __init__(self, shop):
+        self.shop = shop
+        self.program = shop.compile(Path(__file__).with_name("traffic.c"), "par")
+        self.replayer = f"{shop.prefix}/bin/gasnet_replay"
+
+    def path(self, name):
+        """A recording."""
+        return os.path.join(self.shop.folder, name)
+
+    def record(self, name, *arguments, status=0, **variables):
+        """Runs the program without shared memory, so that all of it goes over the network."""
+        extra = {**NETWORK, "GASNET_RECORD": self.path(name), **variables}
+        self.shop.expect([self.program, *arguments], status, ranks=RANKS, extra=extra)
+
+    def command(self, name, *options, ranks=RANKS):
+        """The command of a replay."""
+        return [f"{self.shop.prefix}/bin/gasnetrun", "-n", str(ranks), self.replayer, *options, self.path(name)]
+
+    def replay(self, name, *options, ranks=RANKS, conduit="", extra=None, status=0, patterns=None):
+        """Replays a recording, and returns the output."""
+        variables = {"GASNET_CONDUIT": conduit or self.shop.conduit, **NETWORK, **(extra or {})}
+        if patterns is None:
+            patterns = [REPLAYED.format(ranks, RANKS)]
+        command = self.command(name, *options, ranks=ranks)
+        return self.shop.expect(command, status, *patterns, extra=variables, timeout=150)
+
+    def calls(self, name):
+        """How often each kind of call is in a recording, by --show."""
+        output = self.shop.expect([self.replayer, "--show", self.path(name)], 0)
+        return collections.Counter(re.findall(r"^\d+:\d+ \d+\.\d{6} ([A-Z_]+)", output, re.MULTILINE))
+
+
+def test_contents(recorder):
+    """A recording has every call of every thread, with its peer, size and place, 16 bytes each."""
+    recorder.record("t-%")
+    calls = recorder.calls("t-%")
+    each = RANKS * BLOCKS * ROUNDS * 2
+    for kind in (
+        "REQUEST_SHORT REQUEST_MEDIUM REQUEST_LONG REPLY_SHORT REPLY_MEDIUM REPLY_LONG RAN_REQUEST_SHORT "
+        "RAN_REQUEST_MEDIUM RAN_REQUEST_LONG RAN_REPLY_SHORT RAN_REPLY_MEDIUM RAN_REPLY_LONG PUT_NB PUT GET_NBI "
+        "ATOMIC_NBI"
+    ).split():
+        assert calls[kind] == each, (kind, calls)
+    assert calls["BARRIER_NOTIFY"] == calls["BARRIER_WAIT"] == RANKS * BLOCKS
+    assert calls["BARRIER_START"] == calls["BARRIER_DONE"] >= RANKS * BLOCKS
+    output = recorder.shop.expect([recorder.replayer, "--show", recorder.path("t-%")], 0)
+    assert re.search(r"^0:\d \S+ REQUEST_LONG peer=1 bytes=8 handler=152 nargs=1 offset=4096$", output, re.MULTILINE)
+    assert re.search(r"^0:\d \S+ PUT peer=2 bytes=105 offset=12288$", output, re.MULTILINE)
+    with open(recorder.path("t-0"), "rb") as file:
+        header = file.read(HEADER)
+    written = struct.unpack_from("=Q", header, 40)[0]
+    assert written < 1.2 * sum(calls.values()) / RANKS, (written, calls)
+    assert struct.unpack_from("=Q", header, 88)[0] == 1
+    assert os.stat(recorder.path("t-0")).st_blocks * 512 < 1 << 20, "the unused part is freed"
+
+
+def test_replays(recorder):
+    """A recording of one conduit is replayed over each installed one, at any speed, repeatedly, on
+    fewer ranks and on a multiple."""
+    recorder.record("t-%")
+    recorder.replay("t-%")
+    for conduit in sorted({"smp", "udp", recorder.shop.conduit}):
+        recorder.replay("t-%", "--speed", "0", "--repeat", "3", "--limit", "100", conduit=conduit)
+    recorder.replay("t-%", "--speed", "10", "--jitter", "3")
+    for ranks in (1, 2, 2 * RANKS):
+        recorder.replay("t-%", "--speed", "0", ranks=ranks)
+    recorder.replay("t-%", ranks=4, status=2, patterns=["start as many, fewer, or a multiple, not 4"])
+
+
+def test_end_of_a_job(recorder):
+    """A ring keeps the last calls, and their replay ends."""
+    recorder.record("t-%", "200", GASNET_RECORD_SIZE="32K")
+    calls = recorder.calls("t-%")
+    assert 0 < sum(calls.values()) <= RANKS * 2048
+    whole = REPLAYED.format(RANKS, RANKS) + ", whose beginnings are missing"
+    recorder.replay("t-%", "--speed", "0", "--repeat", "2", patterns=[whole])
+
+
+def test_killed_job(recorder):
+    """A rank that is killed leaves its recording, which is replayed as far as it goes."""
+    extra = {**NETWORK, "GASNET_RECORD": recorder.path("t-%")}
+    status, output, _, left = recorder.shop.run([recorder.program, "20", "kill"], RANKS, extra)
+    assert status not in (0, None) and not left, output
+    assert recorder.calls("t-%")["REQUEST_SHORT"] > 0
+    recorder.replay("t-%", "--speed", "0")
+
+
+def test_names(recorder):
+    """Ranks do not share a file, and a name that cannot be created is an error."""
+    recorder.record("shared", status=1)
+    extra = {"GASNET_RECORD": recorder.path("none/t-%")}
+    recorder.shop.expect([recorder.program], 1, "cannot create .*none/t-0", ranks=2, extra=extra)
+    extra = {"GASNET_RECORD": recorder.path("t-%"), "GASNET_RECORD_SIZE": "100"}
+    recorder.shop.expect([recorder.program], 1, "GASNET_RECORD_SIZE", ranks=2, extra=extra)
+
+
+@pytest.mark.conduits("smp")
+def test_damaged_files(recorder):
+    """Foreign, truncated and damaged files are refused, with their names."""
+    recorder.record("t-%")
+    path = recorder.path("t-1")
+    with open(path, "rb") as file:
+        good = file.read()
+    written = struct.unpack_from("=Q", good, 40)[0]
+    end = HEADER + written * RECORD
+
+    def changed(at, data):
+        return good[:at] + data + good[at + len(data) :]
+
+    cases = [
+        (b"", "is not a recording"),
+        (b"x" * 5000, "is not a recording"),
+        (good[:4000], "is not a recording"),
+        (changed(8, struct.pack("=I", 2)), "format 2"),
+        (good[: end - 8], "is truncated"),
+        (changed(28, struct.pack("=I", 0)), "header is not valid"),
+        (changed(32, struct.pack("=Q", 3)), "header is not valid"),
+        (changed(24, struct.pack("=I", 2)), "is the recording of rank 2"),
+        (changed(HEADER + 32, b"\xc8"), "record 2 is not valid"),
+    ]
+    for contents, message in cases:
+        with open(path, "wb") as file:
+            file.write(contents)
+        recorder.replay("t-%", status=2, patterns=[message])
+    os.unlink(path)
+    recorder.replay("t-%", status=2, patterns=["cannot open .*t-1"])
+    for options, message in (["--speed", "x"], "a number is expected"), (["--jiter"], "an unknown option"):
+        recorder.replay("t-%", *options, status=2, patterns=[message])
+
+
+@pytest.mark.conduits("smp")
+def test_reduction(recorder):
+    """A stand-in for a launcher fails while a certain Long and a certain barrier are there: these
+    two operations remain of thousands, on two of three ranks, and their replay ends."""
+    recorder.record("t-%")
+    script = recorder.path("launcher")
+    with open(script, "w", encoding="utf-8") as file:
+        file.write(
+            """calls=$("$2" --show "$7") || exit 2
+            has() { printf '%s\\n' "$calls" | grep -q "$1"; }
+            if has ' REQUEST_LONG peer=. bytes=299 ' && has 'BARRIER_NOTIFY number=2'; then exit 1; fi"""
+        )
+    command = [recorder.replayer, "--reduce", recorder.path("small-%"), recorder.path("t-%"), "--", "sh", script, "%n"]
+    output = recorder.shop.expect(command, 0, "2 of [0-9]{4} operations are in .*small-%", timeout=150)
+    assert output.count("operations of 2 ranks fail") > 3, output
+    calls = recorder.calls("small-%")
+    assert calls["REQUEST_LONG"] == calls["RAN_REQUEST_LONG"] == calls["REPLY_SHORT"] == 1, calls
+    assert calls["BARRIER_NOTIFY"] == 2 and sum(calls.values()) < 12, calls
+    recorder.replay("small-%", ranks=2, patterns=[REPLAYED.format(2, 2)])
+    assert not [name for name in os.listdir(recorder.shop.folder) if name.endswith(".try")]
+    with open(script, "w", encoding="utf-8") as file:
+        file.write("exit 0")
+    recorder.shop.expect(command, 2, "does not fail")
+
+
+def stop_a_rank(process):
+    """Stops the last rank of a running job that replays."""
+    deadline = time.monotonic() + 60
+    mark, ranks = None, []
+    # A process whose exec is under way has no environment.
+    while mark is None and time.monotonic() < deadline:
+        with open(f"/proc/{process.pid}/environ", encoding="utf-8") as file:
+            mark = re.search(rf"(?:^|\0){jobs.MARK}=([^\0]*)", file.read())
+    while len(ranks) <= RANKS and time.monotonic() < deadline:
+        time.sleep(0.2)
+        ranks = [p for p in jobs.job_processes(mark[1]) if os.readlink(f"/proc/{p}/exe").endswith("/gasnet_replay")]
+    time.sleep(1)
+    os.kill(max(ranks), signal.SIGSTOP)
+
+
+@pytest.mark.conduits("udp")
+def test_no_progress(recorder):
+    """A replay that hangs ends, and names the calls of its threads and the messages that lack."""
+    recorder.record("t-%")
+    command = recorder.command("t-%", "--speed", "0", "--repeat", "1000000", "--limit", "3")
+    recorder.shop.expect(
+        command,
+        1,
+        r"no progress for 3 s: rank \d thread 0 ",
+        r"rank \d: \d+ of \d+ (requests|replies) of rank 2 for handler \d+ have arrived",
+        extra={"GASNET_CONDUIT": "udp", "GASNET_EXITTIMEOUT": "5", **NETWORK},
+        timeout=150,
+        during=stop_a_rank,
+    )

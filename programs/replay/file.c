@@ -1,0 +1,218 @@
+/* Recordings as files: a header and a ring of records. In memory, a record holds its time, the
+ * polls before it, and numbers of any size. */
+#include "replay.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEADER = 4096, RECORD = 16, VERSION = 1, CUT = 1, WORD = 8, MOST_RANKS = 0xffff, MOST_POLLS = 1 << 30 };
+enum { CAPACITY = 4, WRITTEN }; /* words of the header */
+
+void wrong(const char *format, ...) {
+    char text[5000];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "gasnet_replay: %s\n", text);
+    exit(2);
+}
+
+void *allocate(size_t count, size_t size) {
+    void *memory = calloc(count ? count : 1, size);
+    if (memory == NULL) wrong("there is not enough memory: %zu bytes", count * size);
+    return memory;
+}
+
+int is_send(int kind) { return kind >= REQUEST_SHORT && kind <= REPLY_LONG; }
+int is_run(int kind) { return kind >= RAN_REQUEST_SHORT && kind <= RAN_REPLY_LONG; }
+int is_marker(int kind) { return is_run(kind) || kind == BARRIER_WAIT || kind == BARRIER_DONE; }
+int is_reply(int kind) { return (kind - REQUEST_SHORT) / 3 % 2; }
+
+const char *name_of(int kind) {
+    static const char *const names[] = {"record",
+                                        "GET",
+                                        "GET_NB",
+                                        "GET_NBI",
+                                        "GET_VAL",
+                                        "GET_VECTOR",
+                                        "GET_INDEXED",
+                                        "GET_STRIDED",
+                                        "PUT",
+                                        "PUT_NB",
+                                        "PUT_NBI",
+                                        "PUT_VAL",
+                                        "PUT_NB_VAL",
+                                        "PUT_NBI_VAL",
+                                        "PUT_VECTOR",
+                                        "PUT_INDEXED",
+                                        "PUT_STRIDED",
+                                        "ATOMIC_NB",
+                                        "ATOMIC_NBI",
+                                        "TEST",
+                                        "WAIT",
+                                        "COLL_START",
+                                        "COLL_DONE",
+                                        "BARRIER_NOTIFY",
+                                        "BARRIER_WAIT",
+                                        "BARRIER_TRY",
+                                        "BARRIER_START",
+                                        "BARRIER_DONE",
+                                        "LOCK",
+                                        "TRYLOCK",
+                                        "UNLOCK",
+                                        "REQUEST_SHORT",
+                                        "REQUEST_MEDIUM",
+                                        "REQUEST_LONG",
+                                        "REPLY_SHORT",
+                                        "REPLY_MEDIUM",
+                                        "REPLY_LONG",
+                                        "RAN_REQUEST_SHORT",
+                                        "RAN_REQUEST_MEDIUM",
+                                        "RAN_REQUEST_LONG",
+                                        "RAN_REPLY_SHORT",
+                                        "RAN_REPLY_MEDIUM",
+                                        "RAN_REPLY_LONG",
+                                        "POLL"};
+    return names[kind > 0 && kind <= POLL ? kind : 0];
+}
+
+void file_name(char *name, size_t size, const char *pattern, unsigned rank) {
+    size_t used = 0;
+    const char *at;
+    for (at = pattern; *at != '\0' && used + 12 < size; at++) {
+        if (*at == '%') used += (size_t)snprintf(name + used, size - used, "%u", rank);
+        else name[used++] = *at;
+    }
+    name[used] = '\0';
+}
+
+static uint32_t number_at(const unsigned char *header, size_t byte) {
+    uint32_t number;
+    memcpy(&number, header + byte, sizeof number);
+    return number;
+}
+
+static void read_header(struct recording *r, const char *name, FILE *file, uint64_t *capacity, uint64_t *written) {
+    uint64_t length;
+    if (fread(r->header, 1, HEADER, file) != HEADER || memcmp(r->header, "GASNETRC", WORD) != 0)
+        wrong("%s is not a recording of GASNET_RECORD", name);
+    if (number_at(r->header, 8) != VERSION || number_at(r->header, 12) != HEADER || number_at(r->header, 16) != RECORD)
+        wrong("%s is a recording of format %u, or of another byte order; this program reads format %d", name,
+              (unsigned)number_at(r->header, 8), VERSION);
+    r->rank = number_at(r->header, 24);
+    r->ranks = number_at(r->header, 28);
+    memcpy(capacity, r->header + CAPACITY * WORD, WORD);
+    memcpy(written, r->header + WRITTEN * WORD, WORD);
+    if (fseek(file, 0, SEEK_END) != 0) wrong("%s: %s", name, strerror(errno));
+    length = (uint64_t)ftell(file);
+    if (r->ranks == 0 || r->ranks > MOST_RANKS || r->rank >= r->ranks || *capacity == 0 ||
+        (*capacity & (*capacity - 1)) != 0 || *capacity > ((uint64_t)1 << 40))
+        wrong("%s is damaged: its header is not valid", name);
+    if ((length - HEADER) / RECORD < (*written < *capacity ? *written : *capacity))
+        wrong("%s is truncated: it has %llu bytes, and records for more", name, (unsigned long long)length);
+    r->is_cut = (number_at(r->header, 20) & CUT) || *written > *capacity;
+}
+
+static void damaged(const char *name, uint64_t number) {
+    wrong("%s is damaged: record %llu is not valid", name, (unsigned long long)number);
+}
+
+/* Adds what the file has as records of their own to those of the same thread that follow. */
+static void read_records(struct recording *r, const char *name, FILE *file, uint64_t capacity, uint64_t written) {
+    uint64_t times[256] = {0}, pauses[256] = {0}, polls[256] = {0}, wide[256] = {0};
+    uint64_t first = written > capacity ? written - capacity : 0, number;
+    r->records = allocate((size_t)(written - first), sizeof *r->records);
+    for (number = first; number < written; number++) {
+        uint64_t words[2], at = HEADER + number % capacity * RECORD;
+        struct record *record = &r->records[r->count];
+        if (((number == first || number % capacity == 0) && fseek(file, (long)at, SEEK_SET) != 0) ||
+            fread(words, RECORD, 1, file) != 1)
+            wrong("%s: %s", name, ferror(file) ? strerror(errno) : "the file is truncated");
+        record->kind = (uint8_t)words[0];
+        record->code = (uint8_t)(words[0] >> 8);
+        record->flags = (uint8_t)(words[0] >> 16);
+        record->thread = (uint8_t)(words[0] >> 24);
+        record->peer = (uint16_t)(words[0] >> 32);
+        switch (record->kind) {
+            case 0: continue; /* the rank was killed before it was written */
+            case PAUSE: pauses[record->thread] = words[1]; continue;
+            case POLL: polls[record->thread] += words[1]; continue;
+            case WIDE: wide[record->thread] = words[1]; continue;
+            default: break;
+        }
+        if (record->kind > POLL || (record->peer != NO_PEER && record->peer >= r->ranks)) damaged(name, number);
+        if ((is_send(record->kind) || is_run(record->kind)) &&
+            (record->code < FIRST_HANDLER || (record->flags & ARGUMENTS) > 16 || record->peer == NO_PEER))
+            damaged(name, number);
+        if (record->kind <= ATOMIC_NBI && record->peer == NO_PEER) damaged(name, number);
+        times[record->thread] += (words[0] >> 48) + pauses[record->thread];
+        record->at = times[record->thread];
+        record->bytes = (words[1] & 0xffffffff) | (wide[record->thread] & 0xffffffff) << 32;
+        record->offset = words[1] >> 32 | (wide[record->thread] >> 32) << 32;
+        record->polls = (uint32_t)(polls[record->thread] < MOST_POLLS ? polls[record->thread] : MOST_POLLS);
+        pauses[record->thread] = polls[record->thread] = wide[record->thread] = 0;
+        r->count++;
+    }
+}
+
+struct recording *load(const char *pattern, unsigned rank) {
+    struct recording *r = allocate(1, sizeof *r);
+    char name[4096];
+    uint64_t capacity, written;
+    FILE *file;
+    file_name(name, sizeof name, pattern, rank);
+    file = fopen(name, "rb");
+    if (file == NULL) wrong("cannot open %s: %s", name, strerror(errno));
+    read_header(r, name, file, &capacity, &written);
+    if (r->rank != rank && strchr(pattern, '%') != NULL)
+        wrong("%s is the recording of rank %u, and its name says %u", name, r->rank, rank);
+    if (r->ranks > 1 && strchr(pattern, '%') == NULL)
+        wrong("%s is one of %u recordings: write %% in place of the rank", name, r->ranks);
+    read_records(r, name, file, capacity, written);
+    fclose(file);
+    return r;
+}
+
+static void put(FILE *file, uint64_t *written, uint64_t head, uint64_t body) {
+    uint64_t words[2] = {head, body};
+    fwrite(words, RECORD, 1, file);
+    ++*written;
+}
+
+void store(const char *pattern, const struct recording *recording) {
+    uint64_t times[256] = {0}, written = 0, capacity = 1;
+    unsigned char header[HEADER];
+    uint32_t numbers[3] = {recording->is_cut ? CUT : 0, recording->rank, recording->ranks};
+    char name[4096];
+    size_t i;
+    FILE *file;
+    file_name(name, sizeof name, pattern, recording->rank);
+    file = fopen(name, "wb");
+    if (file == NULL) wrong("cannot create %s: %s", name, strerror(errno));
+    fwrite(recording->header, HEADER, 1, file);
+    for (i = 0; i < recording->count; i++) {
+        const struct record *record = &recording->records[i];
+        uint64_t thread = (uint64_t)record->thread << 24 | (uint64_t)NO_PEER << 32;
+        uint64_t gap = record->at - times[record->thread];
+        times[record->thread] = record->at;
+        if (gap > 0xffff) put(file, &written, PAUSE | thread, gap);
+        if (record->polls > 0) put(file, &written, POLL | thread, record->polls);
+        if ((record->bytes | record->offset) >> 32 != 0)
+            put(file, &written, WIDE | thread, record->bytes >> 32 | record->offset >> 32 << 32);
+        put(file, &written,
+            record->kind | (uint64_t)record->code << 8 | (uint64_t)record->flags << 16 |
+                (uint64_t)record->thread << 24 | (uint64_t)record->peer << 32 | (gap > 0xffff ? 0 : gap << 48),
+            (record->bytes & 0xffffffff) | record->offset << 32);
+    }
+    while (capacity < written) capacity *= 2;
+    memcpy(header, recording->header, HEADER);
+    memcpy(header + 20, numbers, sizeof numbers);
+    memcpy(header + CAPACITY * WORD, &capacity, WORD);
+    memcpy(header + WRITTEN * WORD, &written, WORD);
+    rewind(file);
+    fwrite(header, HEADER, 1, file);
+    if (ferror(file) || fclose(file) != 0) wrong("cannot write %s: %s", name, strerror(errno));
+}

@@ -1,0 +1,141 @@
+/* gasnet_replay: replays recordings of GASNET_RECORD. */
+#include "replay.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LIMIT_SECONDS = 60, START_SECONDS = 60, MOST_WORDS = 60 };
+
+static const char usage[] =
+    "usage: gasnetrun -n <n> gasnet_replay [options] RECORDING\n"
+    "       gasnet_replay --reduce NAME [options] RECORDING -- gasnetrun -n %n\n"
+    "       gasnet_replay --show RECORDING\n"
+    "Replays the calls that a program made, which GASNET_RECORD=RECORDING has recorded, with data that it verifies. % "
+    "in "
+    "a name stands for the rank. The job has as many ranks as the recording, fewer, or a multiple.\n"
+    "  --speed FACTOR     1: pauses as recorded (default); 10: a tenth of them; 0: none\n"
+    "  --jitter SEED      pause at random, too\n"
+    "  --repeat N         replay so many times (1)\n"
+    "  --until-fail       replay until one fails\n"
+    "  --no-check         leave payloads unverified: for programs whose Longs and puts overwrite each other\n"
+    "  --limit SECONDS    time without progress until a replay fails (60)\n"
+    "  --reduce NAME      write a recording that is as small as it can be while its replay, with the other options, "
+    "fails; %n stands for the number of ranks\n"
+    "  --run-limit SECONDS  time for one run of --reduce (twice --limit and a minute)\n"
+    "  --show             print the calls of a recording\n"
+    "  -h, --help         print this text\n"
+    "The exit status is 0 if all replays end with the right data, 1 if one does not, 2 for invalid options or files.\n";
+
+static void invalid(const char *what, const char *value) {
+    fprintf(stderr, "gasnet_replay: %s%s%s\n%s", what, value ? ": " : "", value ? value : "", usage);
+    exit(2);
+}
+
+static double number(const char *text, double least) {
+    char *rest;
+    double value = strtod(text, &rest);
+    if (*text == '\0' || *rest != '\0' || !(value >= least && value <= 1e15)) invalid("a number is expected", text);
+    return value;
+}
+
+static void show(const char *pattern) {
+    static const char *const whats[] = {"event", "some", "all", "implicit"};
+    unsigned ranks = count_ranks(pattern), rank;
+    size_t i;
+    for (rank = 0; rank < ranks; rank++) {
+        const struct recording *recording = load(pattern, rank);
+        printf("rank %u of %u, %.16s, mode %.8s, %zu calls%s: %.255s\n", rank, ranks, recording->header + 64,
+               recording->header + 80, recording->count, recording->is_cut ? ", without the beginning" : "",
+               recording->header + 128);
+        for (i = 0; i < recording->count; i++) {
+            const struct record *r = &recording->records[i];
+            printf("%u:%u %llu.%06llu %s", rank, r->thread, (unsigned long long)(r->at / 1000000),
+                   (unsigned long long)(r->at % 1000000), name_of(r->kind));
+            if (r->peer != NO_PEER) printf(" peer=%u bytes=%llu", r->peer, (unsigned long long)r->bytes);
+            else if (r->kind == TEST || r->kind == WAIT) printf(" what=%s", whats[r->code & 3]);
+            else printf(" number=%llu", (unsigned long long)r->bytes);
+            if (is_send(r->kind) || is_run(r->kind)) printf(" handler=%u nargs=%u", r->code, r->flags & ARGUMENTS);
+            if (r->flags & IMMEDIATE) printf(" immediate");
+            if (r->flags & OUTSIDE) printf(" outside");
+            else if (r->offset > 0) printf(" offset=%llu", (unsigned long long)r->offset);
+            if (r->polls > 0) printf(" polls=%u", r->polls);
+            printf("\n");
+        }
+    }
+    exit(0);
+}
+
+/* The launcher's command, and behind it this program with its options. */
+static char **child_command(char **launcher, int count, const struct options *o, const char *to) {
+    static char texts[5][40], program[4096], recording[4096];
+    char **words = allocate((size_t)count + 16, sizeof *words);
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    int used = 0;
+    if (length < 0) invalid("cannot find this program", strerror(errno));
+    for (; used < count; used++) words[used] = launcher[used];
+    snprintf(texts[0], sizeof texts[0], "--speed=%g", o->speed);
+    snprintf(texts[1], sizeof texts[1], "--limit=%g", o->limit);
+    snprintf(texts[2], sizeof texts[2], "--repeat=%lu", o->repeat);
+    snprintf(texts[3], sizeof texts[3], "--jitter=%lu", o->jitter);
+    snprintf(texts[4], sizeof texts[4], "--no-check");
+    snprintf(recording, sizeof recording, "%s.try", to);
+    words[used++] = program;
+    for (int i = 0; i < (o->is_checked ? 4 : 5); i++) words[used++] = texts[i];
+    words[used] = recording;
+    return words;
+}
+
+int main(int argc, char **argv) {
+    enum { SPEED = 256, JITTER, REPEAT, UNTIL_FAIL, NO_CHECK, LIMIT, REDUCE, RUN_LIMIT, SHOW };
+    static const struct option names[] = {
+        {"speed", required_argument, NULL, SPEED},
+        {"jitter", required_argument, NULL, JITTER},
+        {"repeat", required_argument, NULL, REPEAT},
+        {"until-fail", no_argument, NULL, UNTIL_FAIL},
+        {"no-check", no_argument, NULL, NO_CHECK},
+        {"limit", required_argument, NULL, LIMIT},
+        {"reduce", required_argument, NULL, REDUCE},
+        {"run-limit", required_argument, NULL, RUN_LIMIT},
+        {"show", no_argument, NULL, SHOW},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    struct options options = {1, 0, 1, 0, 1, LIMIT_SECONDS};
+    const char *to = NULL;
+    double run_limit = 0;
+    int option = 0, shows = 0;
+    /* With some networks the first argument is the number of ranks. */
+    optind = argc > 1 && argv[1][0] && strspn(argv[1], "0123456789") == strlen(argv[1]) ? 2 : 1;
+    while (option != -1) {
+        const char *word = argv[optind]; /* holds the option of an error */
+        option = getopt_long(argc, argv, "+:h", names, NULL);
+        switch (option) {
+            case -1: break;
+            case SPEED: options.speed = number(optarg, 0); break;
+            case JITTER: options.jitter = (unsigned long)number(optarg, 0); break;
+            case REPEAT: options.repeat = (unsigned long)number(optarg, 1); break;
+            case UNTIL_FAIL: options.is_until_fail = 1; break;
+            case NO_CHECK: options.is_checked = 0; break;
+            case LIMIT: options.limit = number(optarg, 1); break;
+            case REDUCE: to = optarg; break;
+            case RUN_LIMIT: run_limit = number(optarg, 1); break;
+            case SHOW: shows = 1; break;
+            case 'h': fputs(usage, stdout); exit(0);
+            case ':': invalid("an option without its value", word); break;
+            default: invalid("an unknown option", word);
+        }
+    }
+    if (optind >= argc) invalid("the name of a recording is missing", NULL);
+    if (shows) show(argv[optind]);
+    if (to != NULL) {
+        int first = optind + 1 < argc && strcmp(argv[optind + 1], "--") == 0 ? optind + 2 : optind + 1;
+        if (first >= argc || argc - first > MOST_WORDS) invalid("the command of a launcher is expected after --", NULL);
+        if (run_limit == 0) run_limit = 2 * options.limit + START_SECONDS;
+        return reduce(argv[optind], to, child_command(argv + first, argc - first, &options, to), run_limit);
+    }
+    if (optind + 1 < argc) invalid("one recording is expected", argv[optind + 1]);
+    return play(argv[optind], &options, &argc, &argv);
+}

@@ -1,0 +1,165 @@
+/* gasnet_replay: shared declarations. docs/recording.md describes recordings, and how they are
+ * replayed. The program uses public GASNet interfaces only, in thread mode PAR. */
+#ifndef GASNET_REPLAY_H
+#define GASNET_REPLAY_H
+
+#include <gasnet_coll.h>
+#include <gasnet_ratomic.h>
+#include <gasnetex.h>
+
+#include <stdio.h>
+
+/* Kinds of records. */
+enum {
+    GET = 1,
+    GET_NB,
+    GET_NBI,
+    GET_VAL,
+    GET_VECTOR,
+    GET_INDEXED,
+    GET_STRIDED,
+    PUT,
+    PUT_NB,
+    PUT_NBI,
+    PUT_VAL,
+    PUT_NB_VAL,
+    PUT_NBI_VAL,
+    PUT_VECTOR,
+    PUT_INDEXED,
+    PUT_STRIDED,
+    ATOMIC_NB,
+    ATOMIC_NBI,
+    TEST,
+    WAIT,
+    BARRIER_NOTIFY = 23,
+    BARRIER_WAIT,
+    BARRIER_START = 26,
+    BARRIER_DONE,
+    REQUEST_SHORT = 31,
+    REQUEST_MEDIUM,
+    REQUEST_LONG,
+    REPLY_SHORT,
+    REPLY_MEDIUM,
+    REPLY_LONG,
+    RAN_REQUEST_SHORT,
+    RAN_REQUEST_MEDIUM,
+    RAN_REQUEST_LONG,
+    RAN_REPLY_SHORT,
+    RAN_REPLY_MEDIUM,
+    RAN_REPLY_LONG,
+    POLL,
+    PAUSE = 254,
+    WIDE
+};
+/* What an event is of: code of TEST and WAIT. */
+enum { EVENT, SOME, ALL, IMPLICIT };
+enum { ARGUMENTS = 31, IMMEDIATE = 32, OUTSIDE = 64 }; /* flags */
+enum { NO_PEER = 0xffff, HANDLERS = 128, FIRST_HANDLER = 128 };
+
+/* A record with what belongs to it. */
+struct record {
+    uint64_t at; /* microseconds from the start of its rank */
+    uint64_t bytes, offset;
+    uint32_t polls;  /* of its thread before it */
+    uint32_t number; /* of a run in its channel (plan.c), of a unit (reduce.c) */
+    uint16_t peer;
+    uint8_t kind, code, flags, thread;
+};
+
+/* file.c: the recording of a rank. The functions end the program if they fail. */
+struct recording {
+    unsigned char header[4096];
+    unsigned rank, ranks;
+    int is_cut; /* the beginning is missing */
+    size_t count;
+    struct record *records;
+};
+struct recording *load(const char *pattern, unsigned rank);
+void store(const char *pattern, const struct recording *recording);
+void file_name(char *name, size_t size, const char *pattern, unsigned rank);
+const char *name_of(int kind);
+int is_send(int kind);
+int is_run(int kind);
+int is_reply(int kind);  /* of both */
+int is_marker(int kind); /* a run, or the end of a barrier: calls wait for it */
+void wrong(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn)); /* exit status 2 */
+void *allocate(size_t count, size_t size);                                           /* zeros */
+
+/* The run that belongs to the first message, of `ran` runs and `sent` messages of a channel that
+ * were recorded. Where a recording is cut, both end together, and negative: so many messages come
+ * before the first run. */
+int64_t first_run(uint32_t ran, uint32_t sent, int is_cut);
+
+/* plan.c: what all recordings together say about the ranks that this process plays. */
+struct channel {                     /* messages of one source, way (0: request, 1: reply) and handler to a rank */
+    uint32_t expected, begun, ended; /* in a replay */
+    uint32_t ran;                    /* in the recording */
+    int64_t first;                   /* first_run */
+    const struct record **replies;   /* by run; NULL: none */
+    unsigned char *seen;             /* bits by message */
+};
+typedef struct channel channels[2][HANDLERS];
+typedef uint32_t counts[2][HANDLERS];
+struct rank {
+    struct recording *recording;
+    unsigned threads;
+    channels *from;      /* by source */
+    counts *sent;        /* by target: in the recording until the plan is made, then in the replay */
+    uint32_t entered[2]; /* barriers, by kind */
+    uint64_t atomics;    /* on this rank's memory, in one replay */
+};
+struct form { /* of a handler */
+    int is_used, is_short;
+    unsigned arguments;
+};
+struct plan {
+    unsigned ranks;
+    int is_cut;
+    uint64_t first_at, last_at;
+    size_t data, outside, most; /* bytes: extent in a segment, largest operation outside it, largest one */
+    struct form forms[HANDLERS];
+    uint32_t *barriers[2]; /* by kind and number: ranks that enter it */
+    uint64_t most_barriers[2];
+    struct rank **local; /* by recorded rank; NULL: another process plays it */
+    unsigned threads;    /* of all local ranks */
+    uint64_t messages;   /* that arrive here in one replay */
+};
+unsigned count_ranks(const char *pattern);
+void make_plan(struct plan *plan, const char *pattern, int (*is_local)(unsigned rank));
+int is_common(const struct plan *plan, int kind, uint64_t number); /* whether all ranks enter the barrier */
+
+/* payload.c: contents name their message from 8 bytes on, and their channel else. */
+uint64_t stamp(unsigned source, int way, int handler, uint32_t number);
+void fill(void *to, size_t bytes, uint64_t stamp);
+int is_filled(const void *at, size_t bytes, uint64_t stamp);
+
+/* calls.c */
+struct message {
+    int kind;
+    gex_Token_t token; /* of a reply */
+    gex_Rank_t target; /* of a request */
+    gex_Flags_t flags;
+    gex_AM_Index_t handler;
+    unsigned arguments;
+    void *payload, *to;
+    size_t bytes;
+};
+int send_message(const struct message *message, gex_AM_Arg_t first);
+gex_AM_Fn_t handler_for(const struct form *form);
+
+/* play.c */
+extern gex_TM_t tm;
+void arrived(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t ranks);
+struct options {
+    double speed; /* 0: without pauses */
+    unsigned long jitter;
+    unsigned long repeat;
+    int is_until_fail, is_checked;
+    double limit; /* seconds without progress, and for a run of a reduction */
+};
+int play(const char *pattern, const struct options *options, int *argc, char ***argv);
+
+/* reduce.c: writes a smaller recording with which the command fails. Returns the exit status. */
+int reduce(const char *from, const char *to, char **command, double limit);
+
+#endif
