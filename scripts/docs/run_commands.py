@@ -17,8 +17,8 @@ from commands import ROOT, blocks, commands, first_word
 LEFT_OUT = {"cargo", "cd", "dpkg-buildpackage", "make", "mkdir", "pytest-3", "rustup", "spack", "sudo"}
 LEFT_OUT |= {"ibv_devinfo", "module", "srun"}
 FOLDERS = ("cluster/", "scripts/check", "scripts/docs/", "scripts/rdma-vm/")
-# Parts of commands that need other hosts or machines, a vendor's network, or what another command
-# has built.
+# Parts of commands that need other hosts or machines, a vendor's network, a failure, or what
+# another command has built.
 ELSEWHERE = (
     "GASNET_SSH_SERVERS=",
     "-hostfile",
@@ -32,6 +32,7 @@ ELSEWHERE = (
     "target/debug/",
     "STRICT_PLAN=",
     "program.c",
+    "--reduce",
 )
 # Tools that the machine may lack; the commands that give ranks to nodes need root.
 TOOLS = ("ibv_devinfo", "ib_write_lat", "fi_info")
