@@ -57,7 +57,7 @@ static unsigned finished;
 static pthread_mutex_t barrier_lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned *entries[2]; /* of barriers, by kind and number: local ranks */
 static uint64_t done[2];     /* number of the last barrier that is over */
-static uint64_t progress, arrivals, failures, released;
+static uint64_t progress, arrivals, failures;
 static uint64_t stalled_us; /* since there was progress, by the watchdog */
 
 static uint64_t now_us(void) {
@@ -185,7 +185,7 @@ void arrived(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t ranks)
     }
     if (options.is_checked) check_payload(c, source, target, way, h, payload, bytes, info.gex_is_long);
     if (options.jitter != 0) {
-        if (random == 0) random = options.jitter + me * 1000003u + (uintptr_t)&random;
+        if (random == 0) random = options.jitter * 104729 + me + 1;
         if (next_random(&random) % 16 == 0) spin(random % HANDLER_PAUSE_US);
     }
     if (way == 0) {
@@ -228,9 +228,7 @@ static int has_happened(struct thread *t, const struct record *r) {
         int kind = r->kind == BARRIER_DONE;
         if (!is_common(&plan, kind, r->bytes) || __atomic_load_n(&done[kind], __ATOMIC_ACQUIRE) >= r->bytes) return 1;
     }
-    if (!is_released()) return 0;
-    __atomic_add_fetch(&released, 1, __ATOMIC_RELAXED);
-    return 1;
+    return is_released();
 }
 
 static void await(struct thread *t, const struct record *r) {

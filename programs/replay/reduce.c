@@ -286,6 +286,7 @@ int reduce(const char *from, const char *to, char **launcher, double limit) {
     ranks = count_ranks(from);
     all = allocate(ranks, sizeof *all);
     for (rank = 0; rank < ranks; rank++) all[rank] = load(from, rank);
+    if (ranks > 1 && strchr(to, '%') == NULL) wrong("write %% in place of the rank in %s", to);
     target_pattern = to;
     snprintf(try_pattern, sizeof try_pattern, "%s.try", to);
     command = launcher;
