@@ -1,6 +1,4 @@
-// NP: 1 2 3
-// MODES: seq par
-/* Traffic of every kind for a recording: two threads in PAR, requests of all categories with
+/* Traffic of every kind for a recording: two threads, requests of all categories with
  * replies of all categories, puts, gets, atomics, and both kinds of barriers.
  * Arguments: the number of rounds; "kill", with which rank 1 kills itself. */
 #include "../common/check.h"
@@ -14,11 +12,6 @@ enum { ASK = 150, ANSWER = 160, BYTES = 1 << 20, PART = 4096, THREADS = 2 };
 static gex_AD_t domain;
 static int answers[THREADS];
 static int rounds = 20;
-#ifdef GASNET_PAR
-static const unsigned threads = 2;
-#else
-static const unsigned threads = 1;
-#endif
 
 static char *part_of(gex_Rank_t rank, gex_Rank_t user, int thread, int use) {
     return seg_of(rank) + PART * ((user * THREADS + (unsigned)thread) * 4 + (unsigned)use);
@@ -86,6 +79,7 @@ int main(int argc, char **argv) {
         {ANSWER + 2, (gex_AM_Fn_t)answer_payload, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_LONG, 1, NULL, "answer"},
     };
     uint64_t value = 0;
+    pthread_t other;
     int round;
     test_init("traffic", &argc, &argv);
     if (argc > 1) rounds = atoi(argv[1]);
@@ -97,21 +91,14 @@ int main(int argc, char **argv) {
     for (round = 0; round < 3; round++) {
         memset(answers, 0, sizeof answers);
         gex_Event_Wait(gex_Coll_BarrierNB(tm, 0));
-#ifdef GASNET_PAR
-        {
-            pthread_t other;
-            REQUIRE(pthread_create(&other, NULL, work, (void *)1) == 0);
-            work(NULL);
-            REQUIRE(pthread_join(other, NULL) == 0);
-        }
-#else
+        REQUIRE(pthread_create(&other, NULL, work, (void *)1) == 0);
         work(NULL);
-#endif
+        REQUIRE(pthread_join(other, NULL) == 0);
         if (argc > 2 && round == 1 && me == 1) raise(SIGKILL);
         gasnet_barrier_notify(0, GASNET_BARRIERFLAG_ANONYMOUS);
         REQUIRE(gasnet_barrier_wait(0, GASNET_BARRIERFLAG_ANONYMOUS) == GASNET_OK);
     }
     gex_Event_Wait(gex_AD_OpNB_U64(domain, &value, me, seg_of(me) + BYTES - 8, GEX_OP_GET, 0, 0, 0));
-    CHECKF(value == 3U * (unsigned)rounds * threads, "%u", (unsigned)value);
+    CHECKF(value == 3U * (unsigned)rounds * THREADS, "%u", (unsigned)value);
     return test_finish();
 }
