@@ -145,16 +145,12 @@ pub fn start(config: &Config, job: &Job, conduit: &str, mode: &str) -> Result<()
     };
     let opened = open(&pattern, config.get(&config::RECORD_SIZE), job, conduit, mode);
     let failed = job.exchange(&[u8::from(opened.is_err())]);
-    match failed.iter().position(|&failed| failed != 0) {
-        Some(first) => Err(opened
-            .err()
-            .filter(|_| first == job.rank() as usize)
-            .unwrap_or_default()),
-        None => {
-            let _ = opened.map(|recording| RECORDING.set(recording));
-            Ok(())
-        }
+    if let Some(first) = failed.iter().position(|&failed| failed != 0) {
+        let is_first = first == job.rank() as usize;
+        return Err(opened.err().filter(|_| is_first).unwrap_or_default());
     }
+    let _ = opened.map(|recording| RECORDING.set(recording));
+    Ok(())
 }
 
 fn open(pattern: &str, size: u64, job: &Job, conduit: &str, mode: &str) -> Result<Recording, String> {
@@ -398,7 +394,7 @@ mod tests {
         }
         assert_eq!(
             record(&ring, 0),
-            [33 | 130 << 8 | 34 << 16 | 7 << 24 | 3 << 32, 4 | 5 << 32]
+            [0x21 | 130 << 8 | 34 << 16 | 7 << 24 | 3 << 32, 4 | 5 << 32]
         );
         assert_eq!(record(&ring, 0), record(&ring, 3));
         assert_eq!(ring.words[WRITTEN].load(Ordering::Relaxed), 5);
