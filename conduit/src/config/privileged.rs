@@ -82,7 +82,7 @@ mod tests {
                 .any(|variable| variable.name == name && variable.names_file)
         };
         for name in "TMPDIR CSPAWN_CMD ENV_CMD SSH_CMD SSH_OPTIONS SSH_NODEFILE SSH_REMOTE_PATH NODEFILE PMIX_LIBRARY \
-                     NUMA_LIBRARY CUDA_LIBRARY TRACEFILE STATSFILE MALLOCFILE COLL_TUNING_FILE CALL_COUNTS"
+                     NUMA_LIBRARY CUDA_LIBRARY TRACEFILE STATSFILE RECORD MALLOCFILE COLL_TUNING_FILE CALL_COUNTS"
             .split_whitespace()
         {
             assert!(marked(&format!("GASNET_{name}")), "{name}");
