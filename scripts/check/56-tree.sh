@@ -293,5 +293,5 @@ if has_tool cmake "tree: client by CMake"; then
             tr -s '\\n ' '  ' <log | grep -q 'has no nothing'"
 fi
 attempt "tree: the Spack recipe builds and installs by the makefile's variables" python3 \
-    -B "$ROOT/scripts/check/spack_recipe.py" "$ROOT/scripts/spack/packages/libgasnet/package.py" "$ROOT"
+    -B "$ROOT/scripts/check/spack_recipe.py" "$ROOT/scripts/spack/packages/gasnet/package.py" "$ROOT"
 finish

@@ -14,6 +14,14 @@ import types
 MADE = []
 
 
+class Combination(tuple):
+    """Stands in for what any_combination_of returns: the values, and those that are the default."""
+
+    def with_default(self, values):
+        self.default = values
+        return self
+
+
 class Package:
     """Stands in for MakefilePackage: an instance has the defaults of every variant."""
 
@@ -38,6 +46,8 @@ def stand_in():
     module = types.ModuleType("spack.package")
 
     def variant(name, **options):
+        if isinstance(options.get("values"), Combination):
+            options.update(default=options["values"].default, multi=True)
         Package.variants[name] = options
 
     def decorator(*_, **__):
@@ -48,6 +58,7 @@ def stand_in():
 
     module.MakefilePackage = Package
     module.variant = variant
+    module.any_combination_of = lambda *values: Combination(values)
     module.make = lambda *arguments: MADE.append(list(arguments))
     module.run_after = module.on_package_attributes = decorator
     for name in ("version", "depends_on", "conflicts", "license", "install_tree", "working_dir", "Executable"):
@@ -83,10 +94,11 @@ def main():
         run = subprocess.run(["make", "-n", "-C", sources, *arguments], capture_output=True, text=True, check=False)
         if run.returncode != 0:
             wrong.append(run.stderr)
-    for name, options in Package.variants.items():
-        for value in options.get("values", ()):
-            if name == "segment" and f"{value})" not in common.replace(" |", ")"):
-                wrong.append(f"no segment configuration {value}")
+    wrong += [
+        f"no segment configuration {value}"
+        for value in Package.variants["segment"]["values"]
+        if value != "off" and f"{value})" not in common.replace(" |", ")")
+    ]
     command = [os.path.join(sources, "scripts/build/conduits.sh")]
     present = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
     if set(Package.variants["conduits"]["values"]) != present:
