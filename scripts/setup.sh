@@ -2,11 +2,11 @@
 # setup.sh [build|check|lint|all] [cluster] [rdma]: installs the Debian packages that are missing:
 # for building, for `make check` (the default), for `make lint`, for `make check-all`. "lint" and
 # "all" also install ruff, which Debian 12 has no package of, in $BUILD/ruff, and "all" cbindgen,
-# bindgen, cargo-deny, cargo-mutants, four versions of libfabric and three MPIs likewise (365 MB to
-# fetch, 400 MB on disk). "cluster" adds the ssh server and the process managers of gasnet-compat-tests/cluster
-# (20 MB to fetch, 83 MB on disk), "rdma" the virtual machine of scripts/rdma-vm. When nothing is
-# missing it uses no network. Rust itself must be installed already (by rustup, or any toolchain
-# from the version in Cargo.toml on).
+# bindgen, cargo-deny, cargo-mutants, EasyBuild, rattler-build, four versions of libfabric and three
+# MPIs likewise (430 MB to fetch, 640 MB on disk). "cluster" adds the ssh server and the process
+# managers of gasnet-compat-tests/cluster (20 MB to fetch, 83 MB on disk), "rdma" the virtual
+# machine of scripts/rdma-vm. When nothing is missing it uses no network. Rust itself must be
+# installed already (by rustup, or any toolchain from the version in Cargo.toml on).
 # SETUP=0: installs nothing, and names what is missing.
 set -eu
 
@@ -17,6 +17,8 @@ CBINDGEN_VERSION=0.29.2
 BINDGEN_VERSION=0.71.1
 CARGO_DENY_VERSION=0.18.3
 CARGO_MUTANTS_VERSION=25.3.1
+EASYBUILD_VERSION=5.4.1
+RATTLER_BUILD_VERSION=0.73.0
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 BUILD=${BUILD:-$root/build}
 
@@ -84,6 +86,10 @@ everything() {
     need dh debhelper
     need lintian lintian
     need fakeroot fakeroot
+    # Tools of other systems, which read the recipes for them.
+    need rpmbuild rpm
+    need rpmlint rpmlint
+    [ -x /usr/share/lmod/lmod/libexec/lmod ] || missing="$missing lmod"
     # The header check also uses clang's sanitizers; its library lies in a folder that
     # print-runtime-dir only guesses.
     need_file libclang-rt-dev 'libclang_rt.asan*.a' /usr/lib/llvm-* /usr/lib/clang
@@ -158,13 +164,14 @@ if { has lint || has all; } && command -v rustup >/dev/null 2>&1; then
             rustup component add "$component"
     done
 fi
-# Only lint needs it: without a network the rest continues.
-install_ruff() {
-    "$BUILD/ruff/bin/ruff" --version 2>/dev/null | grep -qx "ruff $RUFF_VERSION" && return
-    echo "setup: installing ruff $RUFF_VERSION in $BUILD/ruff"
-    { python3 -m venv "$BUILD/ruff" &&
-        "$BUILD/ruff/bin/pip" install -q --disable-pip-version-check "ruff==$RUFF_VERSION"; } ||
-        echo "setup: without ruff $RUFF_VERSION from PyPI the step lint fails" >&2
+# install_python PACKAGE VERSION STEP: from PyPI, in $BUILD/PACKAGE. Only that step needs it, so
+# without a network the rest continues.
+install_python() {
+    _name=$(echo "$1" | tr - _)-$2.dist-info
+    [ -z "$(find "$BUILD/$1/lib" -path "*/site-packages/$_name" -print -quit 2>/dev/null)" ] || return 0
+    echo "setup: installing $1 $2 in $BUILD/$1"
+    { python3 -m venv "$BUILD/$1" && "$BUILD/$1/bin/pip" install -q --disable-pip-version-check "$1==$2"; } ||
+        echo "setup: without $1 $2 from PyPI the step $3" >&2
 }
 # install_crate PACKAGE COMMAND VERSION STEP: in $BUILD/COMMAND. Only that step needs it. Without
 # optimisation it compiles in a quarter of the time.
@@ -177,8 +184,10 @@ install_crate() {
     rm -rf "$BUILD/$2/target"
 }
 install_tools() {
-    if has lint || has all; then install_ruff; fi
+    if has lint || has all; then install_python ruff "$RUFF_VERSION" "lint fails"; fi
     if has all; then
+        install_python easybuild "$EASYBUILD_VERSION" "packages skips the easyconfig"
+        install_python py-rattler-build "$RATTLER_BUILD_VERSION" "packages skips the recipe for conda"
         env BUILD="$BUILD" "$BUILD/ruff/bin/python" -B "$root/gasnet-compat-tests/support/libfabrics.py" ||
             echo "setup: without these packages of PyPI the step providers skips tests" >&2
         env BUILD="$BUILD" "$BUILD/ruff/bin/python" -B "$root/gasnet-compat-tests/support/mpis.py" ||

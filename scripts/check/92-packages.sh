@@ -1,6 +1,7 @@
-# The Debian packages: in every check that debian/ fits the tree and what `make install` installs;
-# in check-all they are built from a release, offline, twice in different places with the same
-# bytes, judged by lintian, installed, tried, and removed.
+# Packages: in every check that debian/ and the recipes of other systems fit the tree; in check-all
+# those tools read the recipes, and Debian's packages are built from a release, offline, twice in
+# different places with the same bytes, judged by lintian, compared with RPMs, installed, tried, and
+# removed.
 . "$(dirname -- "$0")/lib.sh"
 scratch
 cd "$ROOT" || exit 1
@@ -12,10 +13,17 @@ version=$(sed -n 's/^VERSION=//p' scripts/common.sh)+$(sed \
     -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 same "packages: debian/changelog has the release's version" \
     "$(sed -n '1s/.*(\(.*\)-[0-9.]*).*/\1/p' debian/changelog)" "$version"
+for file in "^Version: .* \(.*\)$|scripts/rpm/gasnet.spec" '^  version: "\(.*\)"|scripts/conda/recipe.yaml' \
+    "^version = '\(.*\)'|$(echo scripts/easybuild/*.eb)" \
+    '^    version("\(.*\)")|scripts/spack/packages/gasnet/package.py'; do
+    same "packages: ${file#*|} has the release's version" "$(sed -n "s/${file%|*}/\1/p" "${file#*|}")" "${version%+*}"
+done
+packages=$(sed -n 's/^Package: //p' debian/control)
 odd=
-for script in debian/arrange debian/symbols debian/tests/installed; do sh -n "$script" || odd="$odd $script"; done
-# shellcheck disable=SC2013 # names have no spaces
-for name in $(sed -n 's/^Package: //p' debian/control); do
+for script in debian/arrange debian/list debian/symbols debian/tests/installed; do
+    sh -n "$script" || odd="$odd $script"
+done
+for name in $packages; do
     [ -s "debian/$name.install" ] || odd="$odd $name-has-no-.install"
 done
 for file in debian/*.install debian/*.lintian-overrides; do
@@ -27,30 +35,45 @@ crates=$(sed -n 's/^name = "\(.*\)"/\1/p' Cargo.lock | grep -v -e '^gasnet' -e '
 for crate in $crates; do grep -q "vendor/$crate-\*" debian/copyright || odd="$odd debian/copyright-lacks-$crate"; done
 good "packages: debian/ is consistent" "$odd"
 
-in_check_all "packages: layout, building, installing and removing them"
+in_check_all "packages: recipes, layout, building, installing and removing them"
+
+# ---- recipes of other systems, read by their own tools ----
+if has_tool rpmspec "packages: RPM" && has_tool rpmlint "packages: RPM"; then
+    attempt "packages: rpmspec reads the RPM specification" rpmspec -P scripts/rpm/gasnet.spec
+    rpmlint -r scripts/rpm/rpmlintrc scripts/rpm/gasnet.spec >"$WORK/rpmlint" 2>&1
+    same "packages: rpmlint finds no error and no warning" "$(grep ': [EW]: ' "$WORK/rpmlint" | head -n 5)" ""
+fi
+python=$BUILD/py-rattler-build/bin/python
+if has_tool "$python" "packages: conda"; then
+    attempt "packages: rattler-build renders the recipe" "$python" -B scripts/check/conda_recipe.py scripts/conda
+fi
+lmod=/usr/share/lmod/lmod/libexec/lmod
+if has_tool $lmod "packages: modulefile and EasyBuild"; then
+    # shellcheck disable=SC2016 # for that shell
+    attempt "packages: Lmod loads the modulefile" env MODULEPATH="$STAGE_RELEASE/share/modulefiles" bash -c \
+        'eval "$("$1" bash load gasnet)" && [ "$(command -v gasnet_info)" = "$2/bin/gasnet_info" ]' \
+        bash $lmod "$STAGE_RELEASE"
+    if has_tool "$BUILD/easybuild/bin/eb" "packages: EasyBuild"; then
+        # It also reads those of all that the build depends on.
+        attempt "packages: EasyBuild's steps for the easyconfig" env HOME="$WORK" LMOD_CMD=$lmod \
+            EB_PYTHON="$BUILD/easybuild/bin/python" "$BUILD/easybuild/bin/eb" --extended-dry-run \
+            --allow-use-as-root-and-accept-consequences \
+            --modules-tool=Lmod --robot --prefix="$WORK/easybuild" scripts/easybuild/*.eb
+    fi
+fi
 
 # ---- the layout, from an installation as debian/rules makes it ----
 tmp=$WORK/tmp
 attempt "packages: make install as debian/rules calls it" make --no-print-directory -C "$ROOT" install \
-    CONDUITS="smp gni elan ibv ucx ofi udp mpi" MODES="seq parsync par" DEBUG=0 LIBDIR_SO=1 \
+    CONDUITS="$(scripts/build/conduits.sh)" MODES="seq parsync par" DEBUG=0 LIBDIR_SO=1 \
     PREFIX="/usr/lib/$triplet/gasnet" DESTDIR="$tmp"
-attempt "packages: debian/arrange" debian/arrange "$tmp" "$triplet"
+attempt "packages: debian/arrange" debian/arrange "$tmp" "lib/$triplet"
 (cd "$tmp" && find . ! -type d | sed 's|^\./||' | sort) >"$WORK/files"
 : >"$WORK/packaged"
-odd=
-for file in debian/*.install; do
-    while read -r pattern; do
-        pattern=$(printf %s "$pattern" | sed "s/\${DEB_HOST_MULTIARCH}/$triplet/")
-        (
-            cd "$tmp" || exit 1
-            # shellcheck disable=SC2086 # patterns
-            find $pattern ! -type d
-        ) >"$WORK/matched" 2>/dev/null
-        [ -s "$WORK/matched" ] || odd="$odd ${file##*/}:$pattern"
-        cat "$WORK/matched" >>"$WORK/packaged"
-    done <"$file"
+for name in $packages; do
+    debian/list "$tmp" "lib/$triplet" "$name" >>"$WORK/packaged" ||
+        fail "packages: a pattern of $name.install matches nothing"
 done
-good "packages: every pattern of the .install files matches" "$odd"
 sort "$WORK/packaged" >"$WORK/sorted"
 attempt "packages: every file is in one package" diff "$WORK/files" "$WORK/sorted"
 good "packages: no link dangles" "$(find "$tmp" -xtype l -printf ' %P')"
@@ -84,6 +107,20 @@ good "packages: both builds have the same bytes ($(find "$WORK/one" -name '*.deb
 lintian --no-cfg --allow-root --fail-on error,warning "$WORK"/one/*.changes >"$WORK/lintian" 2>&1
 same "packages: lintian finds no error and no warning" "$(grep '^[EW]:' "$WORK/lintian" | head -n 5)" ""
 
+# RPMs, from the release, of the libraries above.
+rpm_files() {
+    for _package in "$WORK"/rpm/RPMS/*/*.rpm; do
+        rpm -qp --qf '[%{FILEMODES:perms} %{FILENAMES}\n]' "$_package"
+    done | sed -e '/^d/d' -e '\#/licenses/\|/CHANGELOG.md$#d' -e 's#^[^ ]* /##' -e 's#\(/man/.*\)\.gz$#\1#' \
+        -e "s#^usr/lib64/#usr/lib/$triplet/#" -e 's#zsh/site-functions#zsh/vendor-completions#' | sort
+}
+if has_tool rpmbuild "packages: RPM"; then
+    attempt "packages: rpmbuild" rpmbuild -tb --nodeps --define "_topdir $WORK/rpm" --define 'debug_package %{nil}' \
+        --define '_build_id_links none' --define "__make make -C $ROOT BUILD=$BUILD" "$WORK"/dist/GASNet-*.tar.gz
+    rpm_files >"$WORK/sorted"
+    attempt "packages: RPMs have the files of Debian's packages" diff "$WORK/files" "$WORK/sorted"
+fi
+
 for package in libgasnet0 gasnet-bin; do dpkg-deb -x "$WORK/one/${package}_"*.deb "$WORK/root"; done
 odd=
 for file in "$WORK/root/usr/lib/$triplet"/lib*.so.*.* "$WORK/root/usr/lib/$triplet/gasnet/bin"/gasnetrun_smp \
@@ -95,7 +132,6 @@ for file in "$WORK/root/usr/lib/$triplet"/lib*.so.*.* "$WORK/root/usr/lib/$tripl
 done
 good "packages: libraries and programs are hardened" "$odd"
 
-packages=$(sed -n 's/^Package: //p' debian/control)
 if [ "$(id -u)" -ne 0 ]; then
     skip "packages: installing them needs root"
     finish
