@@ -268,6 +268,9 @@ if attempt "install: DESTDIR" quiet_make install DESTDIR="$WORK/dest" PREFIX=/op
     (cd "$WORK/dest" && find . | sort) >"$WORK/after"
     attempt "install: uninstall leaves nothing" diff "$WORK/before" "$WORK/after"
 fi
+# Clients that build GASNet themselves need none.
+attempt "install: without conduits" make --no-print-directory -C "$ROOT" install CONDUITS= UNIVERSAL=0 MODES=par \
+    DEBUG=0 DESTDIR= PREFIX="$WORK/none"
 # Fewer conduits than those of a universal library that is installed: it stays. With all of them it
 # is replaced.
 install_into() {

@@ -7,7 +7,7 @@
 # uninstall.sh removes it.
 . "$(dirname -- "$0")/../common.sh"
 
-: "${PREFIX:?}" "${CONDUITS:?}" "${MODES:?}" "${UNIVERSAL:=1}" "${PROGRAMS:=1}"
+: "${PREFIX:?}" "${CONDUITS?}" "${MODES:?}" "${UNIVERSAL:=1}" "${PROGRAMS:=1}"
 # Fragments name the prefix in lines of make and of shells.
 case $PREFIX in *[[:space:]\'\"\\\&\|\;\<\>\(\)\$\`\*\?\[\]\#]*)
     echo "spaces and special characters in PREFIX are not supported: $PREFIX" >&2
