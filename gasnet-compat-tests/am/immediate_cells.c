@@ -113,6 +113,7 @@ static int waits_for_source(const struct cell *c) {
 #if defined(GASNET_CONDUIT_GNI) || defined(GASNET_CONDUIT_ELAN)
     if (c->call == LIB_LONG) return is_large(c);
 #endif
+    if (getenv("GASNET_NONBULKPUT_BOUNCE_LIMIT")) return 1; /* less than COPIED is copied */
     return c->now && is_large(c);
 }
 
@@ -432,7 +433,8 @@ int main(int argc, char **argv) {
     gex_System_QueryNbrhdInfo(&nbrhd, &nbrhd_size, NULL);
 #ifdef GASNET_CONDUIT_IBV
     /* With these, up to 256 long transfers wait in the library before a call is refused. */
-    must_refuse = nbrhd_size == 1 && !getenv("GASNET_USE_ODP") && !getenv("GASNET_PUT_STRIPE_SZ");
+    must_refuse = nbrhd_size == 1 && !getenv("GASNET_USE_ODP") && !getenv("GASNET_PUT_STRIPE_SZ") &&
+                  !getenv("GASNET_USE_FIREHOSE");
     /* A poll takes fewer requests from rings than fill the send queue. */
     must_refuse_replies = must_refuse && getenv("GASNET_AMRDMA_MAX_PEERS") && !atoi(getenv("GASNET_AMRDMA_MAX_PEERS"));
     /* With XRC a queue holds the operations of several peers. */
