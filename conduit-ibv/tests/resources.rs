@@ -390,7 +390,7 @@ fn queues_of_other_libraries_have_locks() {
 /// other.
 #[test]
 fn puts_both_ways_at_the_limit_on_locked_memory() {
-    let few = "GASNET_IBV_MAX_MEDIUM=4096 GASNET_BBUF_COUNT=8 GASNET_RBUF_COUNT=64 GASNET_NETWORKDEPTH_TOTAL=64";
+    let few = "GASNET_IBV_MAX_MEDIUM=4096 GASNET_BBUF_COUNT=8 GASNET_RBUF_COUNT=48 GASNET_NETWORKDEPTH_TOTAL=64";
     for sharing in ["", "GASNET_USE_SRQ=1"] {
         let variables = format!("{few} {sharing} LOCKED=8192 GASNET_VERBOSEENV=1");
         let why = "which cannot be registered: Cannot allocate memory";
@@ -422,7 +422,7 @@ fn a_queue_has_room_for_all_work_requests_of_a_failed_pair() {
 /// Root of a container lacks CAP_IPC_LOCK, and queues count, too.
 #[test]
 fn segments_leave_locked_memory_to_buffers_and_queues() {
-    let few = "GASNET_IBV_MAX_MEDIUM=4096 GASNET_BBUF_COUNT=8 GASNET_RBUF_COUNT=64 GASNET_NETWORKDEPTH_TOTAL=64";
+    let few = "GASNET_IBV_MAX_MEDIUM=4096 GASNET_BBUF_COUNT=8 GASNET_RBUF_COUNT=48 GASNET_NETWORKDEPTH_TOTAL=64";
     let run = |options: &str, variables: &str, limit: u32| {
         let variables = format!("{few} LOCKED={limit} {variables}");
         run_again(options, &variables, "--ignored --exact --nocapture limited")
