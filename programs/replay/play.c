@@ -148,7 +148,8 @@ static void check_payload(struct channel *c, unsigned source, unsigned target, i
                           size_t bytes, int is_long) {
     uint64_t own = stamp(source, way, h, 0), found = own;
     const char *what = NULL;
-    if (bytes == 0 || (is_long && is_outside(target, payload))) return;
+    /* Without its beginning, a recording lacks what kept Longs to the same place apart. */
+    if (bytes == 0 || (is_long && (plan.is_cut || is_outside(target, payload)))) return;
     if (bytes >= 8) memcpy(&found, payload, 8);
     if (!is_filled(payload, bytes, found)) what = "is damaged, or has not arrived";
     else if (bytes >= 8 && found >> 40 != own >> 40) what = is_long ? NULL : "is that of another message";
