@@ -67,11 +67,24 @@ def test_contents(recorder):
     recorder.record("t-%")
     calls = recorder.calls("t-%")
     each = RANKS * BLOCKS * ROUNDS * 2
-    for kind in (
-        "REQUEST_SHORT REQUEST_MEDIUM REQUEST_LONG REPLY_SHORT REPLY_MEDIUM REPLY_LONG RAN_REQUEST_SHORT "
-        "RAN_REQUEST_MEDIUM RAN_REQUEST_LONG RAN_REPLY_SHORT RAN_REPLY_MEDIUM RAN_REPLY_LONG PUT_NB PUT GET_NBI "
-        "ATOMIC_NBI"
-    ).split():
+    for kind in [
+        "REQUEST_SHORT",
+        "REQUEST_MEDIUM",
+        "REQUEST_LONG",
+        "REPLY_SHORT",
+        "REPLY_MEDIUM",
+        "REPLY_LONG",
+        "RAN_REQUEST_SHORT",
+        "RAN_REQUEST_MEDIUM",
+        "RAN_REQUEST_LONG",
+        "RAN_REPLY_SHORT",
+        "RAN_REPLY_MEDIUM",
+        "RAN_REPLY_LONG",
+        "PUT_NB",
+        "PUT",
+        "GET_NBI",
+        "ATOMIC_NBI",
+    ]:
         assert calls[kind] == each, (kind, calls)
     assert calls["BARRIER_NOTIFY"] == calls["BARRIER_WAIT"] == RANKS * BLOCKS
     assert calls["BARRIER_START"] == calls["BARRIER_DONE"] >= RANKS * BLOCKS

@@ -196,12 +196,33 @@ CASES = [
 
 
 # Those that end with the same code under other launchers, where no node agent has the last word.
-UNDER_LAUNCHERS = """
-    collective-exit collective-return exit-barrier exit-wait exit-poll exit-spin
-    early-collective early-one early-return-one return-barrier return-spin handlers-collective
-    handler-remote handler-loopback handler-many prepared-request prepared-reply unflushed
-    threads-collective thread-one-spin thread-one-poll segv kill kill-wait kill-flood
-""".split()
+UNDER_LAUNCHERS = [
+    "collective-exit",
+    "collective-return",
+    "exit-barrier",
+    "exit-wait",
+    "exit-poll",
+    "exit-spin",
+    "early-collective",
+    "early-one",
+    "early-return-one",
+    "return-barrier",
+    "return-spin",
+    "handlers-collective",
+    "handler-remote",
+    "handler-loopback",
+    "handler-many",
+    "prepared-request",
+    "prepared-reply",
+    "unflushed",
+    "threads-collective",
+    "thread-one-spin",
+    "thread-one-poll",
+    "segv",
+    "kill",
+    "kill-wait",
+    "kill-flood",
+]
 
 
 def simplest(name):

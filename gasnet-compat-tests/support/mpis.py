@@ -62,7 +62,6 @@ class Mpi:
         return dict(word.split("=", 1) for word in self.placed(self.variables).split())
 
 
-
 MPICH_5 = {
     "package": "mpich==5.0.2",
     "sha256": "8fed465ebff269ea2ebac179a25de02671ddf8df476e0f115be089015015cfd4",

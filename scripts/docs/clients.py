@@ -58,7 +58,11 @@ def run(block, folder, log, env, emulator=None):
         try:
             status = subprocess.run(
                 ["timeout", "--kill-after=30", str(TIMEOUT), *command],
-                cwd=folder, env={**os.environ, **HERE, **env}, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                cwd=folder,
+                env={**os.environ, **HERE, **env},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
                 check=False,
             ).returncode
         except OSError as e:
@@ -90,7 +94,12 @@ def configurations(name, blocks, options):
                 status, seconds = run(test, folder, log, env, EMULATORS.get(conduit))
                 result = summary(log) or "no count"
                 yield (
-                    name, conduit, ranks, alone, result if status == 0 else f"exit status {status}: {result}", seconds,
+                    name,
+                    conduit,
+                    ranks,
+                    alone,
+                    result if status == 0 else f"exit status {status}: {result}",
+                    seconds,
                     status == 0,
                 )
 

@@ -122,15 +122,13 @@ def attempt(configure):
 
 def main():
     """Everything."""
-    match sys.argv[1:]:
-        case []:
-            return check(write=True)
-        case ["--check"]:
-            return check(write=False)
-        case ["--against", file]:
-            return against(Path(file).read_text(encoding="utf-8"))
-        case ["--try", configure]:
-            return attempt(configure)
+    option, *file = [*sys.argv[1:], ""]
+    if option in ("", "--check"):
+        return check(write=not option)
+    if option == "--against" and file[0]:
+        return against(Path(file[0]).read_text(encoding="utf-8"))
+    if option == "--try" and file[0]:
+        return attempt(file[0])
     sys.exit(__doc__)
 
 
