@@ -71,6 +71,7 @@ static void recovers(gex_Rank_t peer, int kind, char *target) {
     for (int tries = 0; tries < 100000 && !ok; tries++) {
         if (send_one(peer, kind, target, GEX_FLAG_IMMEDIATE) == 0) ok = 1;
         else gasnet_AMPoll();
+        if (tries > 1000) usleep(100); /* the peer may lack the processor */
     }
     CHECKF(ok, "kind %d is refused for ever", kind);
     gex_AM_RequestShort1(tm, peer, done_index, 0, ok);
