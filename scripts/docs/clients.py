@@ -55,18 +55,15 @@ def run(block, folder, log, env, emulator=None):
         command = [f"{ROOT}/scripts/with-emulator", emulator, *command]
     begun = time.monotonic()
     with open(log, "w", encoding="utf-8") as output:
-        try:
-            status = subprocess.run(
-                ["timeout", "--kill-after=30", str(TIMEOUT), *command],
-                cwd=folder,
-                env={**os.environ, **HERE, **env},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                check=False,
-            ).returncode
-        except OSError as e:
-            sys.exit(f"clients: {e}")
+        status = subprocess.run(
+            ["timeout", "--kill-after=30", str(TIMEOUT), *command],
+            cwd=folder,
+            env={**os.environ, **HERE, **env},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            check=False,
+        ).returncode
     return status, round(time.monotonic() - begun)
 
 
