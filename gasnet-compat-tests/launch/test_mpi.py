@@ -41,9 +41,14 @@ def pytest_generate_tests(metafunc):
     options = metafunc.config.option
     if "job" in metafunc.fixturenames:
         modes = options.modes.split() or matrix.MODES
-        chosen = [(mpi, job) for mpi in FOUND for job in jobs_of(mpi, modes, bool(options.slice))]
-        names = [f"{mpi}-np{job[0]}-{'-'.join(map(str, job[1:]))}" for mpi, job in chosen]
-        metafunc.parametrize("mpi, job", chosen, ids=names)
+        chosen = {
+            f"{mpi}-np{job[0]}-{'-'.join(map(str, job[1:]))}": (mpi, job)
+            for mpi in FOUND
+            for job in jobs_of(mpi, modes, bool(options.slice))
+        }
+        # Of a slice each second one.
+        names = [name for name in chosen if not options.slice or matrix.chance(options.slice, name, 2)]
+        metafunc.parametrize("mpi, job", [chosen[name] for name in names], ids=names)
     else:
         metafunc.parametrize("mpi", FOUND)
 

@@ -107,24 +107,24 @@ def conduits():
 
 def table(installed):
     """(flavour, conduit, size, one in how many cases a slice takes)."""
-    rows = [("release", "smp", 0, 10), ("debug", "smp", 0, 10), (*ONLY_DEBUG, 20)]
+    rows = [("release", "smp", 0, 14), ("debug", "smp", 0, 14), (*ONLY_DEBUG, 28)]
     # Every network, except loop, which is slow and for tests only.
     for conduit in conduits():
         rare = 3 if conduit == "loop" else 1
         if conduit != "smp":
             rows += [
-                ("release", conduit, 1, 14 * rare),
-                ("release", conduit, 2, 24 * rare),
-                ("debug", conduit, 1, 24 * rare),
+                ("release", conduit, 1, 20 * rare),
+                ("release", conduit, 2, 34 * rare),
+                ("debug", conduit, 1, 34 * rare),
             ]
     # The universal library, which takes smp where it can.
-    rows += [("release", "any", 0, 40), ("release", "any", 2, 40), ("debug", "any", 1, 60)]
+    rows += [("release", "any", 0, 56), ("release", "any", 2, 56), ("debug", "any", 1, 84)]
     for name in installed:
         if "-" in name:
-            rows += [(name, "smp", 0, 20), (name, "sock", 1, 20)]
-            rows += [(name, "udp", 1, 30), (name, "ibv", 1, 40)] if name.startswith("release") else []
+            rows += [(name, "smp", 0, 28), (name, "sock", 1, 28)]
+            rows += [(name, "udp", 1, 42), (name, "ibv", 1, 56)] if name.startswith("release") else []
             # Its NIC reaches all memory.
-            rows += [(name, "elan", 1, 40)] if name == "release-everything" else []
+            rows += [(name, "elan", 1, 56)] if name == "release-everything" else []
     return rows
 
 

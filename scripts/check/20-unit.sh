@@ -11,8 +11,8 @@ conduits=$("$ROOT/scripts/build/conduits.sh" --features)
 
 rust_tests() { timeout 1800 python3 -B "$ROOT/scripts/check/unit_tests.py" "$@"; }
 
-# Of the plans of ibv, gni and elan a quick check takes one in three.
-[ "$SCOPE" = all ] || export GASNET_TEST_PLANS="$SEED:3"
+# Of the plans of ibv, gni and elan a quick check takes one in four.
+[ "$SCOPE" = all ] || export GASNET_TEST_PLANS="$SEED:4"
 # All crates except the two of the libraries: these have no tests, and examples that would be built.
 set -- --workspace --exclude gasnet-conduit-any --exclude gasnet-libraries --features "$conduits"
 if [ "$SCOPE" = all ]; then
