@@ -1,7 +1,7 @@
 # Rust tests: unit, conformance and documentation tests in both flavours.
 . "$(dirname -- "$0")/lib.sh"
 cd "$ROOT" || exit 1
-SHOW_LINES=60
+SHOW_LINES=200
 CARGO_TARGET_DIR=$BUILD/unit
 # An incremental build from scratch takes a seventh longer.
 CARGO_INCREMENTAL=0

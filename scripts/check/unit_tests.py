@@ -14,6 +14,8 @@ import time
 
 # Seconds for a program.
 TIMEOUT = 900
+# Lines of a failure that are shown.
+FAILURE_LINES = 40
 # Programs that run concurrently. Each runs as many tests at once as there are cores.
 PROGRAMS = max(3, (os.cpu_count() or 1) // 2)
 
@@ -108,8 +110,10 @@ def main():
                 print(text, flush=True)
             else:
                 failures.append(text)
-    # Last, since callers show the end of the output.
-    print(*failures, sep="\n")
+    # Last, since callers show the end of the output; and each by its own end, so that none hides
+    # the others.
+    for text in failures:
+        print(*text.splitlines()[-FAILURE_LINES:], sep="\n")
     return 1 if failures else 0
 
 
