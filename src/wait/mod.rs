@@ -16,9 +16,9 @@
 //! sleep.
 //!
 //! `GASNET_WAITMODE` and `gasnet_set_waitmode` shift the balance. SPIN never sleeps (but its waits
-//! still yield; single polls do not); BLOCK sleeps as soon as a sleep may cost less than yields. A
-//! sleep is always bounded: clients wait for memory that puts, atomics or other threads change, and
-//! those wake no one.
+//! still yield; single polls do not); BLOCK sleeps as soon as a sleep may cost less than yields,
+//! but yields for longer where nothing could wake it. A sleep is always bounded: clients wait for
+//! memory that puts, atomics or other threads change, and those wake no one.
 
 mod followers;
 pub mod network;
@@ -96,10 +96,16 @@ const YIELD_PHASE: PerWaiter = PerWaiter {
     base_ns: 4_000_000,
     each_ns: 100_000,
 };
-/// The same in mode BLOCK.
+/// The same in mode BLOCK, where what arrives wakes the thread.
 const BLOCK_YIELD_PHASE: PerWaiter = PerWaiter {
     base_ns: 50_000,
     each_ns: 50_000,
+};
+/// The same where it does not, and there are cores enough: a sleep of a millisecond is to be a
+/// small part of a wait.
+const UNWOKEN_YIELD_PHASE: PerWaiter = PerWaiter {
+    base_ns: 20_000_000,
+    each_ns: 100_000,
 };
 /// Yields longer than this gave the core to a thread that computes: waiting ranks take microseconds
 /// each, a computation takes a time slice.
@@ -359,11 +365,7 @@ impl Waiter {
             thread.watch.idle(self.reason);
         }
         let waited = self.now.saturating_sub(self.began);
-        let yield_phase = match mode() {
-            WaitMode::Spin => None,
-            WaitMode::Block => Some(BLOCK_YIELD_PHASE),
-            WaitMode::SpinBlock | WaitMode::Adaptive => Some(YIELD_PHASE),
-        };
+        let yield_phase = yield_phase(mode(), is_woken(), is_oversubscribed());
         let is_episode = || EPISODES.get().is_some_and(|episodes| episodes.is_on(monotonic_ns));
         let is_due = |time: PerWaiter| waited >= time.ns() || is_episode();
         let should_sleep = yield_phase.is_some_and(is_due) && may_sleep();
@@ -426,12 +428,28 @@ impl Waiter {
     }
 }
 
+/// Length of the yield phase in a mode; None: nothing but yields follows.
+fn yield_phase(mode: WaitMode, is_woken: bool, is_oversubscribed: bool) -> Option<PerWaiter> {
+    match mode {
+        WaitMode::Spin => None,
+        WaitMode::Block if is_woken => Some(BLOCK_YIELD_PHASE),
+        WaitMode::Block if !is_oversubscribed => Some(UNWOKEN_YIELD_PHASE),
+        WaitMode::Block | WaitMode::SpinBlock | WaitMode::Adaptive => Some(YIELD_PHASE),
+    }
+}
+
 /// Whether waits may sleep: after their yield phase, or at once in an episode. A network that
 /// cannot wake this process would serve its peers late; then only mode BLOCK sleeps, and a host
 /// with more ranks than cores.
 fn may_sleep() -> bool {
+    mode() == WaitMode::Block || is_oversubscribed() || is_woken()
+}
+
+/// Whether what arrives wakes a thread that sleeps. A client may choose mode BLOCK after the
+/// network was opened for threads that do not sleep.
+fn is_woken() -> bool {
     let wakes = |rt: &Runtime| rt.single_neighbourhood() || rt.abilities.wake.is_some();
-    mode() == WaitMode::Block || is_oversubscribed() || runtime::try_get().is_none_or(wakes)
+    runtime::try_get().is_none_or(wakes)
 }
 
 /// Notifies the sleeping threads of this process that a poll found something.
@@ -619,5 +637,16 @@ mod tests {
         let advances = |scope| Waiter::new(scope, Reason::Source(JobRank(0))).advances();
         assert_eq!([PollScope::All, PollScope::Replies].map(advances), [true, false]);
         ACTIVE.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn a_sleep_without_a_wake_up_is_a_small_part_of_a_wait() {
+        let phase =
+            |mode, is_woken, is_oversubscribed| yield_phase(mode, is_woken, is_oversubscribed).map(PerWaiter::ns);
+        let adaptive = phase(WaitMode::Adaptive, false, true);
+        assert!(phase(WaitMode::Block, false, false) >= Some(16 * MIN_SLEEP_NS));
+        assert_eq!(phase(WaitMode::Block, false, true), adaptive);
+        assert!(phase(WaitMode::Block, true, true) < adaptive);
+        assert_eq!(phase(WaitMode::Spin, true, true), None);
     }
 }
