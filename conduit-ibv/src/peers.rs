@@ -169,6 +169,16 @@ impl Peers {
     }
 }
 
+/// Bytes from which on the bandwidth of several paths counts.
+const LARGE: usize = 8 << 10;
+
+/// The number of this thread, by the order of first calls.
+fn thread_number() -> usize {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static NUMBER: usize = THREADS.fetch_add(1, Ordering::Relaxed));
+    NUMBER.with(|number| *number)
+}
+
 impl Connection {
     /// The peer.
     #[inline]
@@ -179,13 +189,22 @@ impl Connection {
     /// The queue for an operation of `bytes` bytes.
     #[inline]
     pub fn queue(&self, bytes: usize) -> Route<'_> {
-        /// From here on the bandwidth of several paths counts.
-        const LARGE: usize = 8 << 10;
         if bytes < LARGE || self.pairs.queues.len() == 1 {
             return self.route(self.pairs.home);
         }
         let turn = self.turns.fetch_add(1, Ordering::Relaxed);
         self.route(turn % self.pairs.queues.len())
+    }
+
+    /// The queue for a put or get of `bytes` bytes. Small ones of different threads take different
+    /// ones, if there are several, so that their posts do not wait for each other.
+    #[inline]
+    pub fn queue_of_thread(&self, bytes: usize) -> Route<'_> {
+        let queues = self.pairs.queues.len();
+        if bytes < LARGE && queues > 1 {
+            return self.route((self.pairs.home + thread_number()) % queues);
+        }
+        self.queue(bytes)
     }
 
     /// Whether a queue pair receives from the peer.
@@ -251,6 +270,12 @@ pub mod tests {
         assert!(connection.note_offer(2) && connection.note_offer(2));
         connection.end_offer();
         assert!(connection.note_offer(2) && !connection.note_offer(2));
+    }
+
+    #[test]
+    fn threads_have_numbers() {
+        let other = std::thread::spawn(thread_number).join().unwrap();
+        assert_eq!((thread_number(), thread_number() == other), (thread_number(), false));
     }
 
     #[test]

@@ -256,7 +256,7 @@ impl Rma for Operations {
             self.begin_stripes(connection, extent_of(put), self.stripes.put, report)?;
             return Ok(LocalCompletion::Later);
         }
-        let queue = connection.queue(put.bytes);
+        let queue = connection.queue_of_thread(put.bytes);
         if let Some(remote) = self.fabric().remote(&put.to, put.bytes, &queue) {
             let started = self.put_at_once::<false, _>(put, queue.rail, remote, |work, done| {
                 let local_completion = local_completion(&done);
@@ -281,7 +281,7 @@ impl Rma for Operations {
 
     fn put_small(&self, to: RemoteMemory, from: *const u8, bytes: usize, cookie: Cookie) -> Result<Option<()>, Busy> {
         let connection = self.messages.reach(to.peer)?.ok_or(Busy)?;
-        let (queue, fabric) = (connection.queue(bytes), self.fabric());
+        let (queue, fabric) = (connection.queue_of_thread(bytes), self.fabric());
         let Some(remote) = fabric.remote(&to, bytes, &queue) else {
             return Ok(None);
         };
@@ -308,7 +308,7 @@ impl Rma for Operations {
             let report = (get.cookie, Completion::Both);
             return self.begin_stripes(connection, extent, self.stripes.get, report);
         }
-        let (queue, fabric) = (connection.queue(get.bytes), self.fabric());
+        let (queue, fabric) = (connection.queue_of_thread(get.bytes), self.fabric());
         let rail = queue.rail;
         if let Some(remote) = fabric.remote(&get.from, get.bytes, &queue) {
             match self.place(&extent, rail, false)? {
