@@ -42,7 +42,9 @@
 #     EMULATOR="--link roce"
 #                         MODE may be tools-par; PREFIX_USED=… takes an installation
 #   make check-clients SRC=folder PREFIX=/opt/gasnet ONLY="upcxx caffeine" CONDUITS=udp RANKS=2
-#                         unmodified clients on an installation, by the recipes of docs/clients.md
+#                         unmodified clients on an installation, by the recipes of docs/clients.md,
+#                         in WORK (build/clients); REFERENCE=1: PREFIX is one of the reference.
+#                         WRITE=1: puts the results into the page
 #   make emulators        build the emulated networks that scripts/with-emulator runs commands on
 #   make bench            times of this library, and in turns of another one installed in
 #     PEER_PREFIX=/opt/other CONDUIT=smp RANKS=2 RUNS=5 FIFO= PERF="options tests"
@@ -226,7 +228,8 @@ check-all:
 
 check-clients:
 	@scripts/docs/clients.py '$(SRC)' $(if $(ONLY),--only $(ONLY)) --prefix '$(PREFIX)' $(if $(RANKS),--ranks $(RANKS)) \
-	  $(if $(filter-out file,$(origin CONDUITS)),--conduits $(CONDUITS)) --work '$(BUILD)/clients'
+	  $(if $(filter-out file,$(origin CONDUITS)),--conduits $(CONDUITS)) --work '$(or $(WORK),$(BUILD)/clients)' \
+	  $(if $(REFERENCE),--reference) $(if $(WRITE),--write)
 
 check-programs: setup
 	@DIR='$(DIR)' NP='$(NP)' CONDUIT='$(CONDUIT)' MODE='$(MODE)' TESTS='$(TESTS)' SKIP='$(SKIP)' TIMEOUT='$(TIMEOUT)' \

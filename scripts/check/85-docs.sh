@@ -15,5 +15,6 @@ attempt "docs/api.md is current" "$ROOT/scripts/docs/api-table.sh" --check
 attempt "links on the pages lead somewhere" python3 -B "$ROOT/scripts/docs/links.py" "$ROOT"
 attempt "commands on the pages exist" python3 -B "$ROOT/scripts/docs/commands.py" "$STAGE_RELEASE/bin"
 attempt "commands on the pages run" python3 -B "$ROOT/scripts/docs/run_commands.py" "$STAGE_RELEASE" "$BUILD"
+attempt "clients by their recipes" python3 -B "$ROOT/scripts/check/clients_step.py"
 attempt "mutants fit the sources" python3 -B "$ROOT/scripts/mutants/run.py" --check
 finish
