@@ -25,6 +25,31 @@ if attempt "install: CMake with spaces in paths" cmake_in "$WORK/a client" -DCMA
     expect "install: CMake with spaces in paths runs" "$WORK/a client/build/hello"
 fi
 
+# The names of the reference's development branch.
+cmake_project "$WORK/cmake-gasnet" C <<EOF
+find_package(GasNet 2025.8 REQUIRED COMPONENTS gasnet-smp-par gasnet_tools-seq)
+if(NOT GasNet_FOUND)
+  message(FATAL_ERROR "not found")
+endif()
+add_executable(hello "$HELLO")
+target_link_libraries(hello gasnet-smp-par)
+file(WRITE tools.c "#include <gasnet_tools.h>\nint main(void) { return gasnett_ticks_now() == 0; }\n")
+add_executable(tools tools.c)
+target_link_libraries(tools gasnet_tools-seq)
+EOF
+if attempt "install: CMake by find_package(GasNet)" cmake_in "$WORK/cmake-gasnet" \
+    -DCMAKE_PREFIX_PATH="$STAGE_RELEASE"; then
+    expect "install: CMake by find_package(GasNet) runs" "$WORK/cmake-gasnet/build/hello"
+    attempt "install: tools by find_package(GasNet) run" "$WORK/cmake-gasnet/build/tools"
+fi
+echo 'find_package(GasNet REQUIRED COMPONENTS gasnet-smp-none)' | cmake_project "$WORK/cmake-missing" C
+if cmake_in "$WORK/cmake-missing" -DCMAKE_PREFIX_PATH="$STAGE_RELEASE" >"$WORK/messages" 2>&1; then
+    fail "install: find_package(GasNet) accepts a component that does not exist"
+else
+    attempt "install: find_package(GasNet) names a missing component" \
+        grep -q "has no 'gasnet-smp-none'" "$WORK/messages"
+fi
+
 # FindThreads would need C or C++.
 cat >"$WORK/hello.f90" <<'EOF'
 program hello

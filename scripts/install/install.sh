@@ -139,6 +139,9 @@ for mode in seq par; do
 done
 generated GASNetConfig.cmake.in "" "" lib/cmake/GASNet/GASNetConfig.cmake
 generated GASNetConfigVersion.cmake.in "" "" lib/cmake/GASNet/GASNetConfigVersion.cmake
+# For find_package with the package's name in other letter cases.
+link GASNetConfig.cmake lib/cmake/GASNet/gasnet-config.cmake
+link GASNetConfigVersion.cmake lib/cmake/GASNet/gasnet-config-version.cmake
 program gasnet_info gasnet_info
 program gasnet_trace gasnet_trace
 if [ -n "$completions" ]; then
