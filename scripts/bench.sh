@@ -32,7 +32,8 @@ built() {
         PKG_CONFIG_PATH=$_prefix/lib/pkgconfig
         export PKG_CONFIG_PATH
         for source; do
-            $CC -O2 $(pkg-config --cflags "$_package") -c "$source" -o "$_out.$(basename "$source" .c).o"
+            $CC -O2 -Wa,-I"$ROOT/programs" $(pkg-config --cflags "$_package") -c "$source" \
+                -o "$_out.$(basename "$source" .c).o"
         done
         # Another library may be written in C++.
         $CXX "$_out".*.o -o "$_out" $(pkg-config --libs "$_package") -lm

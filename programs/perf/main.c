@@ -11,7 +11,8 @@ gex_Client_t client;
 gex_EP_t ep;
 gex_TM_t tm;
 gex_Rank_t me, np;
-struct options options = {NULL, 8, (size_t)4 << 20, 11, 4, 64, 1, 0, 0, 0, NULL, NULL, {0}, 0, NULL, -1, 0};
+struct options options = {
+    .least = 8, .most = (size_t)4 << 20, .blocks = 11, .block_ms = 4, .window = 64, .threads = 1, .wait_mode = -1};
 static struct limits limits;
 
 static const struct test *const tables[] = {am_tests, rma_tests, scattered_tests, atomic_tests, group_tests};
@@ -28,6 +29,7 @@ const char *conduit_name(void) {
 static const char usage[] =
     "usage: gasnetrun -n <n> gasnet_perf [options] [test[,test...]]\n"
     "       gasnet_perf --start <n>[,<n>...] [--launcher COMMAND] [-b JOBS] [--json FILE]\n"
+    "       gasnet_perf --html FILE --reports JSON[,JSON...]\n"
     "Measures GASNet operations between the ranks of a job. A test is a name, or a prefix of several names; "
     "without one all tests run.\n"
     "  -l, --list         print names and descriptions of the tests\n"
@@ -47,7 +49,10 @@ static const char usage[] =
     "GASNET_PSHM_NODES is set\n"
     "  --json FILE        also write the results as JSON; - is standard output\n"
     "  --svg FILE         also write them as plots\n"
-    "  -h, --help         print this text\n";
+    "  --html FILE        also write them as a page with curves beside the limits of the machine\n"
+    "  --reports FILES    measure nothing: compare files of --json on the page of --html, to the first\n"
+    "  -h, --help         print this text\n"
+    "The exit status is 0, 1 if the job or a file fails, 2 for invalid options.\n";
 
 void give_up(void) {
     if (client != NULL) gasnet_exit(1);
@@ -170,14 +175,22 @@ static void read_tests(const char *text) {
 }
 
 /* Codes of the options without a letter. */
-enum { LIMITS = 256, IN_JOB, WAIT, START, LAUNCHER, JSON, SVG };
+enum { LIMITS = 256, IN_JOB, WAIT, START, LAUNCHER, JSON, SVG, HTML, REPORTS };
 static const struct option names[] = {
-    {"list", no_argument, NULL, 'l'},          {"pin", no_argument, NULL, 'p'},
-    {"segment", no_argument, NULL, 's'},       {"help", no_argument, NULL, 'h'},
-    {"limits", no_argument, NULL, LIMITS},     {"in-job", no_argument, NULL, IN_JOB},
-    {"wait", required_argument, NULL, WAIT},   {"launcher", required_argument, NULL, LAUNCHER},
-    {"start", required_argument, NULL, START}, {"json", required_argument, NULL, JSON},
-    {"svg", required_argument, NULL, SVG},     {NULL, 0, NULL, 0},
+    {"list", no_argument, NULL, 'l'},
+    {"pin", no_argument, NULL, 'p'},
+    {"segment", no_argument, NULL, 's'},
+    {"help", no_argument, NULL, 'h'},
+    {"limits", no_argument, NULL, LIMITS},
+    {"in-job", no_argument, NULL, IN_JOB},
+    {"wait", required_argument, NULL, WAIT},
+    {"launcher", required_argument, NULL, LAUNCHER},
+    {"start", required_argument, NULL, START},
+    {"json", required_argument, NULL, JSON},
+    {"svg", required_argument, NULL, SVG},
+    {"html", required_argument, NULL, HTML},
+    {"reports", required_argument, NULL, REPORTS},
+    {NULL, 0, NULL, 0},
 };
 
 static void read_options(int argc, char **argv) {
@@ -206,6 +219,8 @@ static void read_options(int argc, char **argv) {
             case LAUNCHER: options.launcher = optarg; break;
             case JSON: options.json = optarg; break;
             case SVG: options.svg = optarg; break;
+            case HTML: options.html = optarg; break;
+            case REPORTS: options.reports = optarg; break;
             case 1: read_tests(optarg); break;
             case ':': wrong("an option without its value", word); break;
             default: wrong("an unknown option", word);
@@ -213,7 +228,9 @@ static void read_options(int argc, char **argv) {
     }
     while (optind < argc) read_tests(argv[optind++]);
     check_names();
-    if (options.starts > 0 && options.svg != NULL) wrong("--start cannot write plots", NULL);
+    if (options.starts > 0 && (options.svg != NULL || options.html != NULL)) wrong("--start cannot write plots", NULL);
+    if (options.reports != NULL && options.html == NULL) wrong("--reports needs --html", NULL);
+    if (options.html != NULL) options.limits = 1; /* the curves beside the results */
 #ifndef GASNET_PAR
     if (options.threads > 1) wrong("several threads need a library of thread mode PAR", NULL);
 #endif
@@ -256,13 +273,17 @@ static const char *limit_of(const struct test *test) {
     return neighbours < np && test->limit != NULL && strcmp(test->limit, "ping-pong") == 0 ? "datagram" : test->limit;
 }
 
+enum { LONG_MS = 2000 }; /* until progress is shown */
+
 static void run(const struct test *test, size_t share) {
     size_t bytes = test->least, most = bytes;
+    int is_long = options.blocks * options.block_ms > LONG_MS;
     if (test->flags & MANY_BYTES) {
         bytes = test->least > options.least ? test->least : options.least;
         most = largest(test, share);
     }
     for (; bytes <= most; bytes *= 2) {
+        if (me == 0 && is_long) report_progress("%s, %zu bytes: %d blocks", test->name, bytes, options.blocks);
         struct result result = measure(test, whole_parts(test, bytes));
         result.limit = limit_for(&limits, limit_of(test), result.bytes);
         if (me == 0) report_result(&result);
@@ -277,11 +298,19 @@ int main(int argc, char **argv) {
     int t;
     const struct test *test;
     read_options(argc, argv);
+    if (options.reports != NULL) {
+        html_compare(options.reports, options.html);
+        return 0;
+    }
     if (options.starts > 0) {
         start_measure();
         return 0;
     }
-    if (options.limits) limits_measure(&limits, nodes ? atoi(nodes) : 1);
+    if (options.limits) {
+        report_progress("measuring the limits of this machine");
+        limits_measure(&limits, nodes ? atoi(nodes) : 1);
+        report_erase();
+    }
     if (gex_Client_Init(&client, &ep, &tm, "GASNET_PERF", &argc, &argv, 0) != GASNET_OK) return 1;
     me = gex_TM_QueryRank(tm);
     np = gex_TM_QuerySize(tm);

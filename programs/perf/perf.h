@@ -85,7 +85,8 @@ struct options {
     int limits;
     int pin;        /* rank i on core i */
     int in_segment; /* local buffers, too */
-    const char *json, *svg;
+    const char *json, *svg, *html;
+    char *reports;         /* files of earlier runs to draw instead of measuring, separated by commas */
     int start[16], starts; /* numbers of ranks of the jobs to start, and their count */
     const char *launcher;  /* command that starts them; %d is the number of ranks */
     int wait_mode;         /* of gasnet_set_waitmode, or -1 */
@@ -117,11 +118,21 @@ const char *conduit_name(void);
 /* report.c: rank 0 only. */
 FILE *report_table(void); /* output of the table */
 void report_begin(void);
+void report_progress(const char *format, ...); /* a line on a terminal, until the next output or call */
+void report_erase(void);
 void report_result(const struct result *result);
 void report_end(void);
 FILE *report_file(const char *name); /* ends the program on failure */
 void report_close(FILE *file, const char *name);
 void report_figures(FILE *out, struct figures us); /* members of an object of JSON */
+
+/* html.c: a page of reports, as --json writes them. */
+struct report {
+    const char *name;
+    char *text;
+};
+void html_write(FILE *out, const struct report *reports, int count);
+void html_compare(char *names, const char *to); /* of files */
 
 /* start.c: the process without a job, and the part inside each job. */
 void start_measure(void);

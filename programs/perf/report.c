@@ -1,9 +1,11 @@
-/* The table on standard output, and JSON and SVG files. */
+/* The table on standard output, and JSON, SVG and HTML files. */
 #include "perf.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct result *results;
 static size_t count, room;
@@ -12,15 +14,33 @@ static double megabytes(const struct result *r) { return r->per_second * (double
 
 /* If a file goes to standard output, the table goes to standard error. */
 static int is_output(const char *name) { return name != NULL && strcmp(name, "-") == 0; }
-static FILE *json, *svg;
+static FILE *json, *svg, *html;
 
-FILE *report_table(void) { return is_output(options.json) || is_output(options.svg) ? stderr : stdout; }
+FILE *report_table(void) {
+    return is_output(options.json) || is_output(options.svg) || is_output(options.html) ? stderr : stdout;
+}
+
+static int is_shown; /* progress on the terminal */
+void report_erase(void) {
+    if (is_shown) fprintf(stderr, "\r\033[K");
+    is_shown = 0;
+}
+void report_progress(const char *format, ...) {
+    va_list list;
+    if (!isatty(STDERR_FILENO)) return;
+    report_erase();
+    va_start(list, format);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    is_shown = 1;
+}
 
 void report_begin(void) {
     FILE *out = report_table();
     /* Open the files now, so that an error is reported before the run. */
     if (options.json != NULL) json = report_file(options.json);
     if (options.svg != NULL) svg = report_file(options.svg);
+    if (options.html != NULL) html = report_file(options.html);
     fprintf(out, "# %-18s %9s %11s %7s %12s %10s", "test", "bytes", "us", "+-%", "1000 op/s", "MB/s");
     fprintf(out, options.limits ? " %8s\n" : "\n", "x limit");
     fflush(out);
@@ -29,6 +49,7 @@ void report_begin(void) {
 void report_result(const struct result *r) {
     FILE *out = report_table();
     char bytes[24] = "-", rate[24] = "-";
+    report_erase();
     if (r->test->flags & MANY_BYTES || r->bytes > 0) {
         snprintf(bytes, sizeof bytes, "%zu", r->bytes);
         snprintf(rate, sizeof rate, "%.1f", megabytes(r));
@@ -74,8 +95,7 @@ void report_figures(FILE *out, struct figures us) {
             us.high);
 }
 
-static void write_json(void) {
-    FILE *out = json;
+static void write_json(FILE *out) {
     size_t i;
     fprintf(out, "{\"library\": \"%s\", \"conduit\": \"%s\", \"ranks\": %u, \"results\": [", GASNET_CONFIG_STRING,
             conduit_name(), (unsigned)np);
@@ -89,7 +109,18 @@ static void write_json(void) {
         fprintf(out, "}");
     }
     fprintf(out, "\n]}\n");
-    report_close(out, options.json);
+}
+
+static void write_html(void) {
+    struct report report = {"this run", NULL};
+    size_t size;
+    FILE *text = open_memstream(&report.text, &size);
+    if (text == NULL) give_up();
+    write_json(text);
+    fclose(text);
+    html_write(html, &report, 1);
+    free(report.text);
+    report_close(html, options.html);
 }
 
 /* Two panels over the logarithm of the size: microseconds and MB/s. */
@@ -190,8 +221,12 @@ static void write_svg(void) {
 }
 
 void report_end(void) {
-    if (options.json != NULL) write_json();
-    if (options.svg != NULL) write_svg();
+    if (json != NULL) {
+        write_json(json);
+        report_close(json, options.json);
+    }
+    if (svg != NULL) write_svg();
+    if (html != NULL) write_html();
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "gasnet_perf: standard output could not be written completely\n");
         give_up();

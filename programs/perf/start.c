@@ -143,7 +143,11 @@ static void jobs_of(char *self, int ranks, struct job *jobs, FILE *json, int fir
     struct figures to_line, to_end, kib[KINDS];
     int i, kind;
     one_job(self, ranks); /* warm up the page cache */
-    for (i = 0; i < options.blocks; i++) jobs[i] = one_job(self, ranks);
+    for (i = 0; i < options.blocks; i++) {
+        report_progress("%d ranks: job %d of %d", ranks, i + 1, options.blocks);
+        jobs[i] = one_job(self, ranks);
+    }
+    report_erase();
     to_line = over(jobs, options.blocks, offsetof(struct job, first_us));
     to_end = over(jobs, options.blocks, offsetof(struct job, end_us));
     for (kind = 0; kind < KINDS; kind++)

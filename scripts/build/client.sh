@@ -8,8 +8,8 @@ mkdir -p "$B/bin"
 debug=
 [ "$FLAVOUR" = release ] || debug=-DGASNET_DEBUG=1
 # shellcheck disable=SC2086 # CC and the flags may be several words
-$CC -std=c11 -O2 -Wall -Wextra -D_GNU_SOURCE=1 -D_REENTRANT $debug -I"$B/include" -ffile-prefix-map="$ROOT"=/gasnet \
-    -ffile-prefix-map="$BUILD"=/build \
+$CC -std=c11 -O2 -Wall -Wextra -D_GNU_SOURCE=1 -D_REENTRANT $debug -I"$B/include" -Wa,-I"$ROOT/programs" \
+    -ffile-prefix-map="$ROOT"=/gasnet -ffile-prefix-map="$BUILD"=/build \
     "$ROOT/programs/$1"/*.c -o "$program.new" "$B/lib/libgasnet.a" -lpthread -ldl -lm
 "$STRIP" "$program.new"
 replace "$program" <"$program.new"

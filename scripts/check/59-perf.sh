@@ -45,6 +45,22 @@ assert any("limit_us" in r for r in report["results"])
 image = xml.dom.minidom.parse(sys.argv[2])
 assert len(image.getElementsByTagName("polyline")) >= 40
 PYTHON
+# A page of a run, and one that compares two reports.
+attempt "perf: --html, on a terminal" script -qec \
+    "'$run' -n 2 '$program' -b 210 -d 10 -m 64:128 --html '$WORK/p.html' --json '$WORK/q.json' put" "$WORK/terminal"
+attempt "perf: progress on a terminal" \
+    sh -c "grep -q 'measuring the limits' '$WORK/terminal' && grep -q 'put, 64 bytes: 210 blocks' '$WORK/terminal'"
+attempt "perf: --reports" "$program" --html "$WORK/two.html" --reports "$WORK/p.json,$WORK/q.json"
+if has_tool node "perf: pages"; then
+    page() {
+        node "$ROOT/scripts/check/perf_page.js" "$1" |
+            python3 -c "import json, sys; p = json.load(sys.stdin); assert $2, p"
+    }
+    attempt "perf: page of a run" page "$WORK/p.html" \
+        "p['sections'] == ['put', 'numbers'] and p['curves'] == p['limits'] == 2 and p['rows'] == 2 and not p['ratios']"
+    attempt "perf: page of two reports" page "$WORK/two.html" \
+        "len(p['sections']) > 30 and len([r for r in p['ratios'] if r != '–']) > 0 and p['rows'] > 50"
+fi
 attempt "perf: JSON on standard output" \
     sh -c "'$run' -n 2 '$program' $quick --json - put-value 2>'$WORK/table' | python3 -c 'import json, sys; json.load(sys.stdin)' && grep -q put-value '$WORK/table'"
 attempt "perf: compare.py" \
@@ -81,7 +97,8 @@ if [ "$SCOPE" = all ]; then
 else
     skip "perf: operations over conduit null: run in make check-all"
 fi
-for words in "-x 1" "-m 0:8" "-m 8:4" "-b 0" "-t x" "nothing" "-w" "--start 0" "--start 2,x" "--wait long"; do
+for words in "-x 1" "-m 0:8" "-m 8:4" "-b 0" "-t x" "nothing" "-w" "--start 0" "--start 2,x" "--wait long" \
+    "--reports a.json" "--start 2 --html a.html"; do
     # shellcheck disable=SC2086
     timeout 20 "$program" $words >"$WORK/out" 2>&1
     status=$?

@@ -1,5 +1,5 @@
 //! A self-contained HTML page: `page.html` with the data as JSON, which its script draws. It has no
-//! external references.
+//! external references. Style and helpers are those of the page of `gasnet_perf`, too.
 
 use std::collections::BTreeMap;
 
@@ -8,6 +8,8 @@ use super::model::{Model, Sums, CLASSES, STATES};
 use super::states::{self, States};
 
 const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("../../../page/style.css");
+const HELPERS: &str = include_str!("../../../page/helpers.js");
 /// Maximum rows and columns of the matrix. With more ranks, consecutive ranks share a row.
 const MATRIX_SIDE: u32 = 128;
 /// Maximum slices of the timeline: per lane, and in total.
@@ -20,7 +22,8 @@ const SOURCES: usize = 25;
 /// A name, and its value as JSON.
 type Member = (&'static str, String);
 
-pub fn page(model: &Model) -> String {
+/// The data of the page, as JSON.
+pub fn data(model: &Model) -> String {
     let states = states::of(model);
     let mut data = about(model);
     data.extend(matrix(model));
@@ -28,10 +31,16 @@ pub fn page(model: &Model) -> String {
     data.push(("times", times(model, &states)));
     data.extend(timeline(model, &states));
     data.extend(tables(model));
-    let data = json::object(data);
+    json::object(data)
+}
+
+pub fn page(model: &Model) -> String {
+    let data = data(model);
     // In a script element only the end tag and comments are special; both begin with <.
-    PAGE.replace("/*DATA*/null", &data.replace('<', "\\u003c"))
+    PAGE.replace("/*STYLE*/", STYLE)
+        .replace("/*HELPERS*/", HELPERS)
         .replace("<!--TITLE-->", &escape(&title(model)))
+        .replace("/*DATA*/null", &data.replace('<', "\\u003c"))
 }
 
 fn title(model: &Model) -> String {
@@ -216,7 +225,12 @@ mod tests {
         model.warnings.push("</script><script>".into());
         model.size = 2;
         let page = page(&model);
-        assert!(!page.contains("/*DATA*/null") && page.contains("<title>&lt;b&gt; on 2 ranks</title>"));
+        assert!(!page.contains("/*DATA*/") && !page.contains("/*STYLE*/") && !page.contains("/*HELPERS*/"));
+        assert!(
+            page.contains("function element(")
+                && page.contains("--accent:")
+                && page.contains("<title>&lt;b&gt; on 2 ranks</title>")
+        );
         assert_eq!(page.matches("<script").count(), page.matches("</script>").count());
         // A namespace is not a reference.
         let outside = page.replace("http://www.w3.org/2000/svg", "");
