@@ -4,6 +4,7 @@ codes."""
 import json
 import os
 import re
+import shlex
 import signal
 import time
 
@@ -168,6 +169,17 @@ def test_a_name_is_one_test(shop):
     text, data = report(shop)
     assert list(results(data)) == ["start", "put-nb"], text
     assert data["settings"]["GASNET_FOO"] == "??" and "hush" not in text, text
+
+
+@pytest.mark.conduits("smp")
+def test_terminal(shop):
+    """A terminal shows the test under way, and colours unless NO_COLOR is set; a pipe gets
+    neither."""
+    job = started(shop, 2, "--quick", "--time", "2", "put-nb")
+    terminal = ["script", "-qec", shlex.join(job), "/dev/null"]
+    shop.expect(terminal, 0, r"\[ 1/1\] \.\.\.\. put-nb", "\033\\[32mPASS", timeout=60)
+    shop.expect(terminal, 0, r"\.\.\.\. put-nb", "!\033\\[32m", extra={"NO_COLOR": "1"}, timeout=60)
+    shop.expect(job, 0, r"^\[ 1/1\] PASS put-nb", "!\033", r"!\.\.\.\.", timeout=60)
 
 
 @pytest.mark.conduits("smp", "udp")

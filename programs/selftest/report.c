@@ -25,6 +25,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t notes, failures, received; /* of this rank in this test; of all, on rank 0 */
 static int ended;
 
+/* On a terminal, rank 0 names the test under way, and results have colours. */
+static int is_terminal(void) { return isatty(STDOUT_FILENO); }
+static const char *coloured(int result) {
+    static const char *const texts[] = {"\033[32mPASS\033[0m", "\033[31mFAIL\033[0m", "\033[33mSKIP\033[0m"};
+    return result <= SKIP && is_terminal() && getenv("NO_COLOR") == NULL ? texts[result] : words[result];
+}
+
 static void on_note(gex_Token_t token, void *text, size_t bytes) {
     (void)token;
     pthread_mutex_lock(&lock);
@@ -219,6 +226,10 @@ void report_begin(const struct test *test) {
     current++;
     current->test = test;
     current->result = UNDER_WAY;
+    if (me == 0 && !ended && is_terminal()) {
+        printf("[%2zu/%zu] .... %s", (size_t)(current - results), tests - 1, test->name);
+        fflush(stdout);
+    }
     written = me != 0 || ended || write_files(0);
     was_written |= written;
     pthread_mutex_unlock(&lock);
@@ -239,8 +250,9 @@ void report_result(int result, uint64_t cases, uint64_t failed, int is_short, do
     current->failures = failed;
     current->seconds = seconds;
     if (me == 0 && !ended) {
-        printf("[%2zu/%zu] %-4s %-20s %8llu cases %6.1f s\n", (size_t)(current - results), tests - 1,
-               words[current->result], current->test->name, (unsigned long long)cases, seconds);
+        printf("%s[%2zu/%zu] %s %-20s %8llu cases %6.1f s\n", is_terminal() ? "\r\033[K" : "",
+               (size_t)(current - results), tests - 1, coloured(current->result), current->test->name,
+               (unsigned long long)cases, seconds);
         fflush(stdout);
     }
     pthread_mutex_unlock(&lock);
@@ -269,7 +281,7 @@ int report_end(int complete) {
         printf("\n");
         table(stdout);
         code = !write_files(complete) || verdict();
-        printf("%s: mail %s.txt and %s.json\n", words[verdict()], options.report, options.report);
+        printf("%s: mail %s.txt and %s.json\n", coloured(verdict()), options.report, options.report);
         fflush(stdout);
     }
     pthread_mutex_unlock(&lock);

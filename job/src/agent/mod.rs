@@ -16,6 +16,7 @@ mod out_of_memory;
 pub mod output;
 mod shutdown;
 mod signals;
+mod start_line;
 mod tools;
 
 use std::fmt;
@@ -44,6 +45,7 @@ use output::{Output, OutputMode};
 use shutdown::Shutdown;
 pub use signals::take_over as take_over_signals;
 use signals::{signal_name, Signals, ENDING};
+use start_line::StartLine;
 use tools::Tools;
 
 /// Interval of checks while the job ends.
@@ -119,6 +121,7 @@ pub fn run(setup: AgentSetup<'_>) -> i32 {
         signals,
         output,
         gather: Gather::default(),
+        start_line: StartLine::new(),
         shutdown: Shutdown::new(),
         clock: Clock::start(),
         leave_at: None,
@@ -169,6 +172,7 @@ struct Agent<'a> {
     output: Output,
     gather: Gather,
     tools: Tools,
+    start_line: StartLine,
     /// The last decision known here.
     shutdown: Shutdown,
     windows: Windows,
@@ -203,6 +207,7 @@ impl Agent<'_> {
             }
             self.check_daemons();
             self.handle_tree_events();
+            self.show_start();
             self.serve_tools();
             let now = self.clock.now();
             self.advance(now);
@@ -229,7 +234,18 @@ impl Agent<'_> {
 
     /// Prints a message to standard error, without waiting for its reader.
     fn print(&mut self, what: fmt::Arguments<'_>) {
-        self.output.report(&message(what));
+        let erase = self.start_line.erase().unwrap_or("");
+        self.output.report(&format!("{erase}{}", message(what)));
+    }
+
+    /// Shows on a terminal how many hosts have connected.
+    fn show_start(&mut self) {
+        if self.setup.tree.is_root() && !self.setup.tree.is_alone() {
+            let (connected, all) = self.setup.tree.connected();
+            if let Some(text) = self.start_line.next(connected, all, Instant::now()) {
+                self.output.report(&text);
+            }
+        }
     }
 
     /// Names the signal that made the first rank end the job, unless this process got and forwarded

@@ -160,6 +160,13 @@ impl Tree {
         self.branches.iter().all(|branch| branch.has_called(self.outputs))
     }
 
+    /// The hosts of branches that have connected, and of all.
+    pub fn connected(&self) -> (usize, usize) {
+        let called = self.branches.iter().filter(|branch| branch.has_called(self.outputs));
+        let all = self.branches.iter();
+        (called.map(|b| b.hosts).sum(), all.map(|b| b.hosts).sum())
+    }
+
     /// The address of this host that the tree uses, once there is a connection; a loopback address
     /// only if there is no other.
     pub fn own_address(&self) -> Option<IpAddr> {
