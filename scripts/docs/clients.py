@@ -121,9 +121,12 @@ def configurations(conduits, ranks):
 def cells(name, recipe, options):
     """(row, conduit, cell, whether it passed) for each configuration of a client."""
     title, build, test = recipe
+    folders = {}
     for conduit, ranks, alone in configurations(options.conduits, options.ranks):
         row = f"{title}, {ranks} ranks" + ", nbrhd 1" * alone + ", reference" * options.reference
-        folder = built(name, build, conduit, options)
+        if conduit not in folders:
+            folders[conduit] = built(name, build, conduit, options)
+        folder = folders[conduit]
         if folder is None:
             yield row, conduit, "does not build", False
             continue
