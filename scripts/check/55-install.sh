@@ -324,4 +324,23 @@ fi
 attempt "install: into a new folder" quiet_make install DESTDIR= PREFIX="$WORK/new/prefix"
 attempt "install: uninstall it" quiet_make uninstall DESTDIR= PREFIX="$WORK/new/prefix"
 attempt "install: the new folder is gone" [ ! -e "$WORK/new/prefix" ]
+# Each program's help has one shape, an unknown option is an error, and bash completes options.
+for name in gasnetrun gasnetrun_smp gasnet_info gasnet_trace gasnet_perf gasnet_selftest gasnet_replay; do
+    help=$("$STAGE_RELEASE/bin/$name" --help 2>"$WORK/messages")
+    status=$?
+    odd=
+    [ $status -eq 0 ] && [ ! -s "$WORK/messages" ] || odd="$odd exit status $status"
+    printf '%s\n' "$help" | head -n 1 | grep -q "^usage: .*$name" || odd="$odd, first line"
+    printf '%s\n' "$help" | grep -Eq '^  -h, --help  +print this text$' || odd="$odd, -h, --help"
+    printf '%s\n' "$help" | tail -n 1 | grep -q '^The exit status is .*2 for invalid options' || odd="$odd, last line"
+    "$STAGE_RELEASE/bin/$name" --no-such-option >"$WORK/out" 2>"$WORK/messages"
+    status=$?
+    [ $status -eq 2 ] && [ ! -s "$WORK/out" ] || odd="$odd, unknown option: $status"
+    grep -q "^$name: .*no-such-option" "$WORK/messages" || odd="$odd, message"
+    completed=$(bash -c '. "$1/share/bash-completion/completions/$2" && COMP_WORDS=("$1/bin/$2" --he) COMP_CWORD=1 &&
+        _gasnet && echo "${COMPREPLY[@]}"' - "$STAGE_RELEASE" "$name")
+    [ "$completed" = --help ] || odd="$odd, completed: $completed"
+    grep -q "^#compdef.* $name\\b" "$STAGE_RELEASE/share/zsh/site-functions/_gasnet" || odd="$odd, zsh"
+    good "install: $name --help" "$odd"
+done
 finish

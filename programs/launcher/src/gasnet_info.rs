@@ -56,8 +56,9 @@ usage: gasnet_info [option]...
       --prometheus    with --attach: as metrics in Prometheus's text format
       --json          print one JSON object
       --env-markdown  print the variables as the page docs/env.md
-  -h, --help          this text
-Without options: -v -c -b -l.
+  -h, --help          print this text
+Reports the library, its environment variables and this machine; without options: -v -c -b -l.
+The exit status is 0, 1 if a checked value is invalid or the job cannot be asked, 2 for invalid options.
 ";
 
 /// Names and values, in order of display.

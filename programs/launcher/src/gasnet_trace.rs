@@ -1,8 +1,8 @@
 //! `gasnet_trace`: summarises files of `GASNET_TRACEFILE`, `GASNET_STATSFILE` and
 //! `GASNET_MALLOCFILE`.
 //!
-//! It only reads files. The options are those of the reference's `gasnet_trace`, and `-html` and
-//! `-perfetto`.
+//! It only reads files. The options are those of the reference's `gasnet_trace`, and `-html`,
+//! `-json` and `-perfetto`.
 
 #[path = "gasnet_trace/heap.rs"]
 mod heap;
@@ -41,11 +41,13 @@ usage: gasnet_trace [option]... file...
   -i, -[no]internal   also show events without a source line (always shown if no event has one)
   -f, -[no]full       show source files with their directories
   -html FILE          write one self-contained HTML page instead of tables
+  -json FILE          write the data of that page as JSON instead of tables
   -perfetto FILE      write the events as JSON for Perfetto or Chrome's tracing page instead of tables
   -d                  report every skipped line
-  -h, -?, -help       print this text
+  -h, --help          print this text
 Options may begin with one or two dashes, and take their value after a space or an equals sign. \
 FILE may be - for standard output.
+The exit status is 0, 1 if files cannot be read or written or have no trace, 2 for invalid options.
 ";
 
 #[derive(Debug, Default)]
@@ -54,6 +56,7 @@ struct Options {
     files: Vec<String>,
     out: Option<String>,
     html: Option<String>,
+    json: Option<String>,
     perfetto: Option<String>,
     verbose: bool,
     help: bool,
@@ -85,6 +88,7 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
         match name {
             "o" => options.out = Some(value()?),
             "html" => options.html = Some(value()?),
+            "json" => options.json = Some(value()?),
             "perfetto" => options.perfetto = Some(value()?),
             "report" => selection.sections = words(&value()?, &SECTIONS.map(|s| s.0), "report")?,
             "sort" => selection.sort = words(&value()?, &FIELDS, "field to sort by")?,
@@ -147,12 +151,15 @@ fn run(options: &Options) -> Result<(), String> {
         eprintln!("gasnet_trace: warning: {warning}");
     }
     model.finish();
-    let wants_events = options.html.is_some() || options.perfetto.is_some();
+    let wants_events = options.html.is_some() || options.json.is_some() || options.perfetto.is_some();
     if model.lines == 0 && (model.heaps.is_empty() || wants_events) {
         return Err("these files contain no trace".into());
     }
     if let Some(name) = &options.html {
         save(name, |out| out.write_all(html::page(&model).as_bytes()))?;
+    }
+    if let Some(name) = &options.json {
+        save(name, |out| writeln!(out, "{}", html::data(&model)))?;
     }
     if let Some(name) = &options.perfetto {
         save(name, |out| perfetto::write(out, &model))?;

@@ -36,21 +36,23 @@ fn conduits() -> impl Iterator<Item = (&'static str, bool)> {
 }
 
 const OPTIONS: &str = "\
-    options:
-      -n <n>                 number of processes to run
-      -N <n>                 number of nodes to run on
-      -c <n>                 number of cpus per process (srun only; otherwise processes are not bound to cpus)
-      -E <VAR1[,VAR2...]>    environment variables that override those of the sessions on other nodes; \
-                             VAR=value sets one
-      -l, --label            prefix each line of output with the rank
-      -v                     be verbose about what is happening
-      -t                     test only, don't execute anything (implies -v)
-      -k                     keep any temporary files created (implies -v; there are none)
-      -encode, -noencode     accepted, as with -args or -env: arguments and variables are passed unchanged
-      -spawner=<name>        force use of a specific spawner: fork, ssh, pmi, mpi or custom (-spawn: L, S, C)
-      --conduit=<name>       conduit for a program with the universal library (@CONDUITS@)
-      --help, --version      print this text or the version
-      --                     ends option parsing
+Starts a program as a GASNet job.
+  -n <n>                 number of processes to run
+  -N <n>                 number of nodes to run on
+  -c <n>                 number of cpus per process (srun only; otherwise processes are not bound to cpus)
+  -E <VAR1[,VAR2...]>    environment variables that override those of the sessions on other nodes; \
+                         VAR=value sets one
+  -l, --label            prefix each line of output with the rank
+  -v                     be verbose about what is happening
+  -t                     test only, don't execute anything (implies -v)
+  -k                     keep any temporary files created (implies -v; there are none)
+  -encode, -noencode     accepted, as with -args or -env: arguments and variables are passed unchanged
+  -spawner=<name>        force use of a specific spawner: fork, ssh, pmi, mpi or custom (-spawn: L, S, C)
+  --conduit=<name>       conduit for a program with the universal library (@CONDUITS@)
+  -h, --help             print this text
+  --version              print the version
+  --                     ends option parsing
+The exit status is that of the job, 2 for invalid options, 126 or 127 if the program cannot be executed.
 ";
 
 /// Upper bound of `-n`; a larger number is a typing error.
