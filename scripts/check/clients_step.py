@@ -25,7 +25,8 @@ test -e source && ls /opt/gasnet/lib >listing && echo $CONDUIT >>built
 ```
 
 ```bash
-echo "$RANKS of $(wc -l <built) tests passed. ${GASNET_SUPERNODE_MAXSIZE-0} tests were skipped"
+echo "_ $RANKS of $(wc -l <built) tests passed. ${GASNET_SUPERNODE_MAXSIZE-0} tests were skipped _"
+echo " 3 of 3 tests passed. 0 tests were skipped."
 ```
 
 ## Once 2
@@ -35,7 +36,7 @@ echo built >>../builds
 ```
 
 ```bash
-echo '1 of 9'
+test $RANKS = 2 || echo PASSED running 9 tests
 test $(wc -l <../builds) = 1 && test $RANKS = 2 && echo '75% tests passed, 8 tests failed out of 32'
 ```
 """
@@ -47,8 +48,8 @@ WANTED = """| client | smp | udp | ofi | ibv | ucx | mpi |
 | Fake++ 1.0, 3 ranks, nbrhd 1 | – | 3 of 1 and 1 skipped; 0 s | – | – | – | – |
 | Once 2, 2 ranks | 24 of 32; 0 s | 24 of 32; 0 s | – | – | – | – |
 | Once 2, 2 ranks, nbrhd 1 | – | 24 of 32; 0 s | – | – | – | – |
-| Once 2, 3 ranks | 1 of 9, status 1; 0 s | 1 of 9, status 1; 0 s | – | – | – | – |
-| Once 2, 3 ranks, nbrhd 1 | – | 1 of 9, status 1; 0 s | – | – | – | – |
+| Once 2, 3 ranks | 9 of 9, status 1; 0 s | 9 of 9, status 1; 0 s | – | – | – | – |
+| Once 2, 3 ranks, nbrhd 1 | – | 9 of 9, status 1; 0 s | – | – | – | – |
 """
 
 
@@ -82,6 +83,9 @@ def main():
         assert seconds_gone(written) == WANTED, written
         assert "7 of 7" not in done.stdout and "24 of 32" in done.stdout, done.stdout
         assert step(folder, "--only", "fakexx", "--ranks", "2").returncode == 0
+        (folder / "page.md").write_text(PAGE.replace("echo '75%", "echo '"), encoding="utf-8")
+        done = step(folder, "--only", "once", "--ranks", "2", "--conduits", "udp")
+        assert done.returncode == 1 and "no count; 0 s" in seconds_gone(done.stdout), done
         for words, message in [
             (["--only", "other"], "no recipe of 'other'"),
             (["--conduits", "ofi"], "no gasnet-ofi-par"),

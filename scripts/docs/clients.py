@@ -29,12 +29,12 @@ DEVICES = {"ibv": "/sys/class/infiniband"}
 TIMEOUT = 5400
 BEGIN, END = "<!-- networks: written by scripts/docs/clients.py -->", "<!-- end of networks -->"
 NETWORKS = ["smp", "udp", "ofi", "ibv", "ucx", "mpi"]
-# Counts of tests, in the last line that has one.
+NO_COUNT = "no count"
+# Counts of all tests, in the last line that has one.
 COUNTS = [
     (r"\d+% tests passed, (\d+) tests failed out of (\d+)", lambda failed, of: f"{int(of) - int(failed)} of {of}"),
-    (r"(\d+) of (\d+) tests passed\. (\d+) tests were skipped", lambda n, of, skipped: of_all(n, of, skipped)),
+    (r"_ (\d+) of (\d+) tests passed\. (\d+) tests were skipped", lambda n, of, skipped: of_all(n, of, skipped)),
     (r"PASSED running (\d+) tests", lambda of: f"{of} of {of}"),
-    (r"(\d+) of (\d+)", lambda n, of: f"{n} of {of}"),
 ]
 
 
@@ -63,7 +63,7 @@ def summary(log):
             match = re.search(pattern, line)
             if match:
                 return words(*match.groups())
-    return "no count"
+    return NO_COUNT
 
 
 def emulator_of(conduit):
@@ -133,7 +133,9 @@ def cells(name, recipe, options):
         env = {"CONDUIT": conduit, "RANKS": str(ranks), **({"GASNET_SUPERNODE_MAXSIZE": "1"} if alone else {})}
         log = options.work / f"{name}-{conduit}-{ranks}{'-alone' if alone else ''}.log"
         status, seconds = run(test, folder, log, env, emulator_of(conduit))
-        yield row, conduit, f"{summary(log)}{f', status {status}' if status else ''}; {seconds} s", status == 0
+        count = summary(log)
+        is_right = status == 0 and count != NO_COUNT
+        yield row, conduit, f"{count}{f', status {status}' if status else ''}; {seconds} s", is_right
 
 
 def progress(line):
