@@ -632,6 +632,23 @@ def test_perfetto(busy):
     assert puts == sum(count for name, count in kinds.items() if name.startswith("PUT")), f"{puts} puts"
 
 
+def test_json(busy):
+    """-json has the page's data: the matrix is that of the program."""
+    ranks = 2
+    busy.job(ranks, GASNET_TRACEFILE="t-%")
+    busy.tool("-json", "data.json", *[f"t-{rank}" for rank in range(ranks)])
+    with open(busy.path("data.json"), encoding="utf-8") as file:
+        data = json.load(file)
+    got, wanted = collections.Counter(), collections.Counter()
+    for kind, source, target, count, _ in data["matrix"]:
+        got[data["classes"][kind], source, target] += count
+    for rank in range(ranks):
+        for (name, peer), (count, _) in busy.expected(rank)[1].items():
+            wanted[name, rank, peer] += count
+    compare("cells of the matrix", dict(got), dict(wanted))
+    assert data["size"] == ranks
+
+
 # ---- the page in a browser
 
 
