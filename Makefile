@@ -168,7 +168,7 @@ $(B)/lib/libgasnet.a: $(CORE)/core/any.a $(B)/include/.stamp $(packaging)
 	@echo "  package gasnet ($(notdir $(B))): $(CONDUITS)"
 	@scripts/build/package-lib.sh any par
 
-$(B)/bin/gasnet_perf: $(wildcard programs/perf/*)
+$(B)/bin/gasnet_perf: $(wildcard programs/perf/* programs/page/*)
 $(B)/bin/gasnet_selftest: $(wildcard programs/selftest/*)
 $(B)/bin/gasnet_replay: $(wildcard programs/replay/*)
 $(clients): $(B)/bin/gasnet_%: $(B)/lib/libgasnet.a scripts/build/client.sh
