@@ -59,7 +59,7 @@ class Recorder:
     def calls(self, name):
         """How often each kind of call is in a recording, by --show."""
         output = self.shop.expect([self.replayer, "--show", self.path(name)], 0)
-        return collections.Counter(re.findall(r"^\d+:\d+ \d+\.\d{6} ([A-Z_]+)", output, re.MULTILINE))
+        return collections.Counter(re.findall(r"^\d+:\d+ \d+\.\d{9} ([A-Z_]+)", output, re.MULTILINE))
 
 
 def test_contents(recorder):
@@ -156,7 +156,7 @@ def test_damaged_files(recorder):
         (b"", "is not a recording"),
         (b"x" * 5000, "is not a recording"),
         (good[:4000], "is not a recording"),
-        (changed(8, struct.pack("=I", 2)), "format 2"),
+        (changed(8, struct.pack("=I", 1)), "format 1"),
         (good[: end - 8], "is truncated"),
         (changed(28, struct.pack("=I", 0)), "header is not valid"),
         (changed(32, struct.pack("=Q", 3)), "header is not valid"),

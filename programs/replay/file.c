@@ -1,5 +1,5 @@
-/* Recordings as files: a header and a ring of records. In memory, a record holds its time, the
- * polls before it, and numbers of any size. */
+/* Recordings as files: a header and a ring of records. In memory, records are in the order of their
+ * times, and each holds its time, the polls before it, and numbers of any size. */
 #include "replay.h"
 
 #include <errno.h>
@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADER = 4096, RECORD = 16, VERSION = 1, CUT = 1, WORD = 8, MOST_RANKS = 0xffff, MOST_POLLS = 1 << 30 };
+enum { HEADER = 4096, RECORD = 16, VERSION = 2, CUT = 1, WORD = 8, MOST_RANKS = 0xffff, MOST_POLLS = 1 << 30 };
 enum { CAPACITY = 4, WRITTEN }; /* words of the header */
+enum { UNIT_NS = 16, MOST_GAP = 0xffff };
 
 void wrong(const char *format, ...) {
     char text[5000];
@@ -120,10 +121,20 @@ static void damaged(const char *name, uint64_t number) {
     wrong("%s is damaged: record %llu is not valid", name, (unsigned long long)number);
 }
 
+/* By time. Those of a thread remain in their order. */
+static int by_time(const void *one, const void *other) {
+    const struct record *a = one, *b = other;
+    if (a->at != b->at) return a->at < b->at ? -1 : 1;
+    if (a->thread != b->thread) return a->thread < b->thread ? -1 : 1;
+    return (a->number > b->number) - (a->number < b->number);
+}
+
 /* Adds what the file has as records of their own to those of the same thread that follow. */
 static void read_records(struct recording *r, const char *name, FILE *file, uint64_t capacity, uint64_t written) {
-    uint64_t times[256] = {0}, pauses[256] = {0}, polls[256] = {0}, wide[256] = {0};
+    uint64_t times[256] = {0}, polls[256] = {0}, wide[256] = {0}, lost = 0;
     uint64_t first = written > capacity ? written - capacity : 0, number;
+    unsigned char is_known[256] = {0};
+    size_t kept = 0;
     r->records = allocate((size_t)(written - first), sizeof *r->records);
     for (number = first; number < written; number++) {
         uint64_t words[2], at = HEADER + number % capacity * RECORD;
@@ -137,8 +148,12 @@ static void read_records(struct recording *r, const char *name, FILE *file, uint
         record->thread = (uint8_t)(words[0] >> 24);
         record->peer = (uint16_t)(words[0] >> 32);
         switch (record->kind) {
-            case 0: continue; /* the rank was killed before it was written */
-            case PAUSE: pauses[record->thread] = words[1]; continue;
+            case 0: continue; /* unused */
+            case TIME:
+                if (words[1] > times[record->thread]) times[record->thread] = words[1];
+                if (first > 0 && !is_known[record->thread] && words[1] > lost) lost = words[1];
+                is_known[record->thread] = 1;
+                continue;
             case POLL: polls[record->thread] += words[1]; continue;
             case WIDE: wide[record->thread] = words[1]; continue;
             default: break;
@@ -148,14 +163,20 @@ static void read_records(struct recording *r, const char *name, FILE *file, uint
             (record->code < FIRST_HANDLER || (record->flags & ARGUMENTS) > 16 || record->peer == NO_PEER))
             damaged(name, number);
         if (record->kind <= ATOMIC_NBI && record->peer == NO_PEER) damaged(name, number);
-        times[record->thread] += (words[0] >> 48) + pauses[record->thread];
-        record->at = times[record->thread];
+        times[record->thread] += words[0] >> 48;
+        record->at = times[record->thread] * UNIT_NS;
+        record->number = (uint32_t)r->count;
         record->bytes = (words[1] & 0xffffffff) | (wide[record->thread] & 0xffffffff) << 32;
         record->offset = words[1] >> 32 | (wide[record->thread] >> 32) << 32;
         record->polls = (uint32_t)(polls[record->thread] < MOST_POLLS ? polls[record->thread] : MOST_POLLS);
-        pauses[record->thread] = polls[record->thread] = wide[record->thread] = 0;
+        polls[record->thread] = wide[record->thread] = 0;
         r->count++;
     }
+    qsort(r->records, r->count, sizeof *r->records, by_time);
+    /* The ring replaces whole blocks: from here on it has the records of all threads. */
+    while (lost > 0 && kept < r->count && r->records[kept].at <= lost * UNIT_NS) kept++;
+    r->count -= kept;
+    memmove(r->records, r->records + kept, r->count * sizeof *r->records);
 }
 
 struct recording *load(const char *pattern, unsigned rank) {
@@ -196,15 +217,15 @@ void store(const char *pattern, const struct recording *recording) {
     for (i = 0; i < recording->count; i++) {
         const struct record *record = &recording->records[i];
         uint64_t thread = (uint64_t)record->thread << 24 | (uint64_t)NO_PEER << 32;
-        uint64_t gap = record->at - times[record->thread];
-        times[record->thread] = record->at;
-        if (gap > 0xffff) put(file, &written, PAUSE | thread, gap);
+        uint64_t time = record->at / UNIT_NS, gap = time - times[record->thread];
+        times[record->thread] = time;
+        if (gap > MOST_GAP) put(file, &written, TIME | thread, time);
         if (record->polls > 0) put(file, &written, POLL | thread, record->polls);
         if ((record->bytes | record->offset) >> 32 != 0)
             put(file, &written, WIDE | thread, record->bytes >> 32 | record->offset >> 32 << 32);
         put(file, &written,
             record->kind | (uint64_t)record->code << 8 | (uint64_t)record->flags << 16 |
-                (uint64_t)record->thread << 24 | (uint64_t)record->peer << 32 | (gap > 0xffff ? 0 : gap << 48),
+                (uint64_t)record->thread << 24 | (uint64_t)record->peer << 32 | (gap > MOST_GAP ? 0 : gap << 48),
             (record->bytes & 0xffffffff) | record->offset << 32);
     }
     while (capacity < written) capacity *= 2;

@@ -52,8 +52,8 @@ static void show(const char *pattern) {
                recording->header + 128);
         for (i = 0; i < recording->count; i++) {
             const struct record *r = &recording->records[i];
-            printf("%u:%u %llu.%06llu %s", rank, r->thread, (unsigned long long)(r->at / 1000000),
-                   (unsigned long long)(r->at % 1000000), name_of(r->kind));
+            printf("%u:%u %llu.%09llu %s", rank, r->thread, (unsigned long long)(r->at / 1000000000),
+                   (unsigned long long)(r->at % 1000000000), name_of(r->kind));
             if (r->peer != NO_PEER) printf(" peer=%u bytes=%llu", r->peer, (unsigned long long)r->bytes);
             else if (r->kind == TEST || r->kind == WAIT) printf(" what=%s", whats[r->code & 3]);
             else printf(" number=%llu", (unsigned long long)r->bytes);

@@ -366,7 +366,7 @@ static void pause_before(struct thread *t, const struct record *r) {
         if (random % 64 == 1) sched_yield();
     }
     if (options.speed > 0) {
-        uint64_t at = began + (uint64_t)((double)(r->at - plan.first_at) / options.speed), now;
+        uint64_t at = began + (uint64_t)((double)(r->at - plan.first_at) / 1000 / options.speed), now;
         while ((now = now_us()) < at) {
             advance();
             if (r->polls > 0) gasnet_AMPoll();
@@ -453,7 +453,7 @@ static int is_between; /* replays: this process waits for the others */
 
 static void *watch(void *unused) {
     uint64_t seen = 0, since = now_us();
-    double span = options.speed > 0 ? (double)(plan.last_at - plan.first_at) / 1e6 / options.speed : 0;
+    double span = options.speed > 0 ? (double)(plan.last_at - plan.first_at) / 1e9 / options.speed : 0;
     for (;;) {
         uint64_t current = __atomic_load_n(&progress, __ATOMIC_RELAXED), us;
         if (current != seen) since = now_us();

@@ -48,7 +48,7 @@ enum {
     RAN_REPLY_MEDIUM,
     RAN_REPLY_LONG,
     POLL,
-    PAUSE = 254,
+    TIME = 254,
     WIDE
 };
 /* What an event is of: code of TEST and WAIT. */
@@ -58,10 +58,10 @@ enum { NO_PEER = 0xffff, HANDLERS = 128, FIRST_HANDLER = 128 };
 
 /* A record with what belongs to it. */
 struct record {
-    uint64_t at; /* microseconds from the start of its rank */
+    uint64_t at; /* nanoseconds from the start of its rank */
     uint64_t bytes, offset;
     uint32_t polls;  /* of its thread before it */
-    uint32_t number; /* of a run in its channel (plan.c), of a unit (reduce.c) */
+    uint32_t number; /* in its file, of a run in its channel (plan.c), of a unit (reduce.c) */
     uint16_t peer;
     uint8_t kind, code, flags, thread;
 };

@@ -153,6 +153,8 @@ fn send_from_host(message: &Message<'_>, flags: Flags) -> Result<(), Busy> {
         count(message);
         if began != 0 {
             replayable(*message, recorder::IMMEDIATE);
+        }
+        if trace::is_timed(began) {
             record(began, *message);
         }
         return Ok(());
@@ -163,7 +165,7 @@ fn send_from_host(message: &Message<'_>, flags: Flags) -> Result<(), Busy> {
         replayable(*message, 0);
     }
     inject::send_inline(message);
-    if began != 0 {
+    if trace::is_timed(began) {
         record(began, *message);
     }
     if message.class == Class::Request {
@@ -212,9 +214,6 @@ pub fn replayable(m: Message<'_>, flags: u8) {
 /// Records a message whose sending began at `began`.
 #[cold]
 pub fn record(began: u64, m: Message<'_>) {
-    if !trace::has_lines(trace::TraceCategory::Message) {
-        return;
-    }
     trace::record(
         &trace::TraceEvent::new(kind(&m), began)
             .to(m.target.rank, m.bytes)

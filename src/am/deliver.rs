@@ -341,7 +341,7 @@ fn ran(began: u64, m: &ReceivedMessage, entry: &AmEntry) {
         flags: m.nargs as u8,
         ..Call::new(kind).to(m.source, bytes)
     });
-    if !trace::has_lines(trace::TraceCategory::Message) {
+    if !trace::is_timed(began) {
         return;
     }
     trace::record(

@@ -248,10 +248,10 @@ pub unsafe fn commit(desc: *const SrcDesc, call: &CommitArgs<'_>) -> Result<(), 
     desc.commit(&p, message, immediate)
         .inspect_err(|_| thread::current().recorder.get().refused())?;
     client::count(&message);
-    if began != 0 {
-        if immediate {
-            client::replayable(message, recorder::IMMEDIATE);
-        }
+    if began != 0 && immediate {
+        client::replayable(message, recorder::IMMEDIATE);
+    }
+    if trace::is_timed(began) {
         client::record(began, message);
     }
     if call.class == Class::Reply {

@@ -153,6 +153,12 @@ pub fn clock(category: TraceCategory) -> u64 {
     }
 }
 
+/// Whether an event that began at `began`, by [`clock`], has a line in the trace or statistics.
+#[inline]
+pub fn is_timed(began: u64) -> bool {
+    began > UNTIMED
+}
+
 /// Reads the clock; out of line, because it is rarely needed.
 #[cold]
 #[inline(never)]

@@ -1,9 +1,10 @@
 //! Recordings (`GASNET_RECORD`): the calls of this rank as records of 16 bytes in a mapped file,
 //! for `gasnet_replay`. `docs/recording.md` describes the file.
 //!
-//! All threads write to one ring. A message is recorded before it is sent, the run of a handler at
-//! its end, a put, get or atomic when its call returns. Whatever lies before a message in the ring
-//! happened before it was sent, so a replay that waits for it comes to an end.
+//! Threads claim blocks of one ring, and write to them without atomic instructions. A message is
+//! recorded before it is sent, the run of a handler at its end, a put, get or atomic when its call
+//! returns. Whatever has an earlier time than a message happened before it was sent, so a replay
+//! that waits for it comes to an end.
 
 use std::cell::Cell;
 use std::fs::{File, OpenOptions};
@@ -21,7 +22,7 @@ use gasnet_sys::mem;
 use gasnet_tools::timer;
 
 const MAGIC: &[u8; 8] = b"GASNETRC";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes of the header, and of a record.
 const HEADER: usize = 4096;
 const RECORD: usize = 16;
@@ -36,13 +37,19 @@ const HANDLERS: usize = 64;
 const PROGRAM: usize = 128;
 const PROGRAM_BYTES: usize = 256;
 
-/// Kinds of records that belong to the next record: a longer gap; the upper halves of its numbers.
+/// Kinds of records that belong to the next record: its time; the upper halves of its numbers.
 /// Other kinds are the number of the [`EventKind`] plus 1.
-const PAUSE: u8 = 254;
+const TIME: u8 = 254;
 const WIDE: u8 = 255;
+/// A record and those that belong to it.
+const MOST_TOGETHER: u64 = 5;
+/// Records of a block. A file of the least size has four blocks.
+const BLOCK: u64 = 64;
 /// Thread number of all threads after the first 255.
 const OTHER_THREADS: u32 = 255;
-/// Longest gap within a record, in microseconds.
+/// Unit of times: fine enough to order a message and the run that it causes in another rank.
+const UNIT_NS: u64 = 16;
+/// Longest time from a thread's last record to its next one that has none of its own.
 const MOST_GAP: u64 = u16::MAX as u64;
 const SCALE_BITS: u32 = 40;
 /// A call without peer.
@@ -110,11 +117,11 @@ impl Call {
 #[derive(Debug)]
 struct Recording {
     words: &'static [AtomicU64],
-    /// Records in the ring minus 1; their number is a power of two.
-    mask: u64,
+    /// Records in the ring, a power of two.
+    capacity: u64,
     /// Ticks at the start.
     began: u64,
-    /// Microseconds in 2 to the power of `SCALE_BITS` ticks.
+    /// Units of time in 2 to the power of `SCALE_BITS` ticks.
     scale: u64,
     file: File,
 }
@@ -126,15 +133,28 @@ static BARRIERS: [[AtomicU32; 2]; 2] = [const { [const { AtomicU32::new(0) }; 2]
 
 /// State of a thread.
 struct Thread {
-    number: Cell<Option<u32>>,
-    /// Microseconds from the start to its last record.
+    number: Cell<u32>,
+    /// Number of its next record. 0: it has no block; a multiple of `BLOCK`: its block is full.
+    next: Cell<u64>,
+    /// Time of its last record.
     last: Cell<u64>,
     /// Polls since that record.
     polls: Cell<u32>,
 }
 
+impl Thread {
+    const fn new() -> Self {
+        Self {
+            number: Cell::new(0),
+            next: Cell::new(0),
+            last: Cell::new(0),
+            polls: Cell::new(0),
+        }
+    }
+}
+
 thread_local! {
-    static MINE: Thread = const { Thread { number: Cell::new(None), last: Cell::new(0), polls: Cell::new(0) } };
+    static MINE: Thread = const { Thread::new() };
 }
 
 /// Opens the file of this rank, if the configuration names one. Collective. The error is a message,
@@ -175,9 +195,9 @@ fn open(pattern: &str, size: u64, job: &Job, conduit: &str, mode: &str) -> Resul
         file.write_all_at(&header(job, capacity, conduit, mode), 0)?;
         Ok(Recording {
             words,
-            mask: capacity - 1,
+            capacity,
             began: timer::now(),
-            scale: timer::to_ns(1 << SCALE_BITS) / 1000,
+            scale: timer::to_ns(1 << SCALE_BITS) / UNIT_NS,
             file,
         })
     };
@@ -218,7 +238,7 @@ pub fn is_on() -> bool {
 }
 
 /// Records a call.
-#[cold]
+#[inline]
 pub fn write(call: &Call) {
     if let Some(recording) = RECORDING.get() {
         MINE.with(|mine| recording.write(mine, call));
@@ -274,58 +294,94 @@ pub fn stop() {
 impl Recording {
     #[inline]
     fn write(&self, mine: &Thread, call: &Call) {
-        let ticks = timer::now().wrapping_sub(self.began);
-        let us = ((u128::from(ticks) * u128::from(self.scale)) >> SCALE_BITS) as u64;
-        let gap = us.saturating_sub(mine.last.replace(us));
-        let number = mine.number.get().unwrap_or_else(|| {
-            let number = THREADS.fetch_add(1, Ordering::Relaxed).min(OTHER_THREADS);
-            mine.number.set(Some(number));
-            number
-        });
-        let peer = call.peer.map_or(NO_PEER, |rank| rank.0 as u16);
-        let record = [
-            u64::from(call.kind as u8 + 1)
-                | u64::from(call.code) << 8
-                | u64::from(call.flags) << 16
-                | u64::from(number) << 24
-                | u64::from(peer) << 32,
-            call.bytes & 0xffff_ffff | call.offset << 32,
-        ];
+        let ticks = timer::now().saturating_sub(self.began);
+        let time = ((u128::from(ticks) * u128::from(self.scale)) >> SCALE_BITS) as u64;
+        let time = time.max(mine.last.get());
+        let gap = time - mine.last.replace(time);
         let is_wide = (call.bytes | call.offset) >> 32 != 0;
-        if gap > MOST_GAP || mine.polls.get() > 0 || is_wide {
-            return self.write_with_others(mine, call, gap, record);
+        if gap > MOST_GAP || mine.polls.get() > 0 || is_wide || !self.has_room(mine, 1) {
+            return self.write_with_others(mine, call, gap);
         }
-        let first = self.words[WRITTEN].fetch_add(1, Ordering::Relaxed);
-        self.store(first, [record[0] | gap << 48, record[1]]);
+        self.store(mine, record(mine, call, gap));
     }
 
-    /// Writes a record behind those that belong to it.
+    /// Whether the block of a thread has room for so many records, and is still its own: others may
+    /// have used up the ring since.
+    #[inline]
+    fn has_room(&self, mine: &Thread, records: u64) -> bool {
+        let next = mine.next.get();
+        let written = self.words[WRITTEN].load(Ordering::Relaxed);
+        next % BLOCK != 0 && next % BLOCK <= BLOCK - records && written.wrapping_sub(next) <= self.capacity
+    }
+
+    /// Writes a record behind those that belong to it, all to one block.
     #[cold]
-    fn write_with_others(&self, mine: &Thread, call: &Call, gap: u64, record: [u64; 2]) {
-        let head = |kind: u8| u64::from(kind) | record[0] & 0xff00_0000 | u64::from(NO_PEER) << 32;
+    #[inline(never)]
+    fn write_with_others(&self, mine: &Thread, call: &Call, gap: u64) {
+        let is_new = !self.has_room(mine, MOST_TOGETHER);
+        if is_new {
+            self.claim(mine);
+        }
+        let is_late = gap > MOST_GAP;
         let polls = mine.polls.replace(0);
         let (bytes, offset) = (call.bytes >> 32, call.offset >> 32);
+        let head = |kind: u8| u64::from(kind) | u64::from(mine.number.get()) << 24 | u64::from(NO_PEER) << 32;
         let others = [
-            (gap > MOST_GAP).then(|| [head(PAUSE), gap]),
+            // A reader learns from it up to when records of a thread have been replaced.
+            is_new.then(|| [head(TIME), mine.last.get() - gap]),
+            is_late.then(|| [head(TIME), mine.last.get()]),
             (polls > 0).then(|| [head(EventKind::Poll as u8 + 1), u64::from(polls)]),
             (bytes | offset != 0).then(|| [head(WIDE), bytes | offset << 32]),
         ];
-        let short_gap = if gap > MOST_GAP { 0 } else { gap };
-        let last = [record[0] | short_gap << 48, record[1]];
-        let count = others.iter().flatten().count() as u64 + 1;
-        let first = self.words[WRITTEN].fetch_add(count, Ordering::Relaxed);
-        for (number, record) in (first..).zip(others.into_iter().flatten().chain([last])) {
-            self.store(number, record);
+        let last = record(mine, call, if is_late { 0 } else { gap });
+        for record in others.into_iter().flatten().chain([last]) {
+            self.store(mine, record);
         }
     }
 
+    /// Gives a thread the next block of the ring, and the thread a number if that is its first one.
+    fn claim(&self, mine: &Thread) {
+        if mine.next.get() == 0 {
+            mine.number
+                .set(THREADS.fetch_add(1, Ordering::Relaxed).min(OTHER_THREADS));
+        }
+        let first = self.words[WRITTEN].fetch_add(BLOCK, Ordering::Relaxed);
+        for number in first..first + BLOCK {
+            // A reader takes a record whose kind is 0 for one that was not written.
+            self.words[self.place(number)].store(0, Ordering::Relaxed);
+        }
+        mine.next.set(first);
+    }
+
+    /// Index of the first word of a record.
     #[inline]
-    fn store(&self, number: u64, record: [u64; 2]) {
-        let at = HEADER / 8 + 2 * (number & self.mask) as usize;
+    fn place(&self, number: u64) -> usize {
+        HEADER / 8 + 2 * (number & (self.capacity - 1)) as usize
+    }
+
+    #[inline]
+    fn store(&self, mine: &Thread, record: [u64; 2]) {
+        let number = mine.next.get();
+        let at = self.place(number);
+        mine.next.set(number + 1);
         self.words[at + 1].store(record[1], Ordering::Relaxed);
-        // A reader takes a record whose kind is 0 for one that was not written.
         self.words[at].store(record[0], Ordering::Release);
     }
+}
+
+/// The record of a call, so long after the last one of its thread.
+#[inline]
+fn record(mine: &Thread, call: &Call, gap: u64) -> [u64; 2] {
+    let peer = call.peer.map_or(NO_PEER, |rank| rank.0 as u16);
+    [
+        u64::from(call.kind as u8 + 1)
+            | u64::from(call.code) << 8
+            | u64::from(call.flags) << 16
+            | u64::from(mine.number.get()) << 24
+            | u64::from(peer) << 32
+            | gap << 48,
+        call.bytes & 0xffff_ffff | call.offset << 32,
+    ]
 }
 
 #[cfg(test)]
@@ -354,55 +410,78 @@ mod tests {
         assert_eq!(count, 7 + 9 + 2 + 2 + 2 + 2 + 6 + 6 + 1);
     }
 
-    fn thread() -> Thread {
-        Thread {
-            number: Cell::new(Some(7)),
-            last: Cell::new(0),
-            polls: Cell::new(0),
-        }
-    }
-
-    /// A ring of four records, in which a tick is a microsecond.
+    /// A ring of two blocks, in which a tick is a unit of time.
     fn ring(began: u64) -> Recording {
-        let words: Vec<_> = (0..HEADER / 8 + 8).map(|_| AtomicU64::new(0)).collect();
+        let capacity = 2 * BLOCK;
+        let words: Vec<_> = (0..HEADER / 8 + 2 * capacity as usize)
+            .map(|_| AtomicU64::new(0))
+            .collect();
         Recording {
             words: Box::leak(words.into()),
-            mask: 3,
+            capacity,
             began,
             scale: 1 << SCALE_BITS,
             file: File::open("/dev/null").unwrap(),
         }
     }
 
-    fn record(ring: &Recording, number: usize) -> [u64; 2] {
-        [0, 1].map(|half| ring.words[HEADER / 8 + 2 * number + half].load(Ordering::Relaxed))
+    fn at(ring: &Recording, number: u64) -> [u64; 2] {
+        [0, 1].map(|half| ring.words[ring.place(number) + half].load(Ordering::Relaxed))
+    }
+
+    fn kinds<const COUNT: usize>(ring: &Recording, first: u64) -> [u8; COUNT] {
+        std::array::from_fn(|i| at(ring, first + i as u64)[0] as u8)
     }
 
     #[test]
-    fn a_record_has_all_fields_and_replaces_the_oldest() {
-        let (ring, thread) = (ring(timer::now()), thread());
-        thread.last.set(u64::MAX);
+    fn a_record_has_all_fields() {
+        let (ring, thread) = (ring(timer::now()), Thread::new());
         let call = Call {
             code: 130,
             flags: 2 | IMMEDIATE,
             offset: 5,
             ..Call::new(EventKind::RequestLong).to(JobRank(3), 4)
         };
-        for _ in 0..5 {
-            ring.write(&thread, &call);
-            thread.last.set(u64::MAX);
-        }
+        thread.last.set(1 << 60);
+        ring.write(&thread, &call);
+        thread.number.set(7);
+        ring.write(&thread, &call);
         assert_eq!(
-            record(&ring, 0),
-            [0x21 | 130 << 8 | 34 << 16 | 7 << 24 | 3 << 32, 4 | 5 << 32]
+            at(&ring, 2),
+            [0x21 | 130 << 8 | 34 << 16 | 7 << 24 | 3 << 32, 4 | 5 << 32],
+            "time does not go back"
         );
-        assert_eq!(record(&ring, 0), record(&ring, 3));
-        assert_eq!(ring.words[WRITTEN].load(Ordering::Relaxed), 5);
+        assert_eq!(kinds(&ring, 0), [TIME, EventKind::RequestLong as u8 + 1]);
     }
 
     #[test]
-    fn what_a_record_cannot_hold_precedes_it() {
-        let (ring, thread) = (ring(timer::now().wrapping_sub(1 << 60)), thread());
+    fn threads_write_to_blocks_of_their_own_and_replace_the_oldest() {
+        let (ring, threads) = (ring(timer::now()), [Thread::new(), Thread::new()]);
+        let put = Call::new(EventKind::Put);
+        let kind = EventKind::Put as u8 + 1;
+        for thread in &threads {
+            thread.last.set(u64::MAX);
+        }
+        ring.write(&threads[0], &put);
+        for _ in 0..BLOCK {
+            ring.write(&threads[1], &put);
+        }
+        assert_ne!(threads[0].number, threads[1].number);
+        assert_eq!(kinds(&ring, BLOCK - 1), [0, TIME, kind]);
+        assert_eq!(kinds(&ring, 2 * BLOCK), [TIME, kind, 0], "the third block is emptied");
+        ring.write(&threads[0], &put);
+        assert_eq!(kinds(&ring, 3 * BLOCK), [TIME, kind, 0], "a replaced block is left");
+        assert_eq!(ring.words[WRITTEN].load(Ordering::Relaxed), 4 * BLOCK);
+    }
+
+    #[test]
+    fn what_a_record_cannot_hold_precedes_it_in_its_block() {
+        let (ring, thread) = (ring(timer::now().wrapping_sub(1 << 60)), Thread::new());
+        for _ in 0..=BLOCK - MOST_TOGETHER {
+            thread.last.set(u64::MAX);
+            ring.write(&thread, &Call::new(EventKind::Put));
+        }
+        thread.last.set(8);
         thread.polls.set(9);
         let call = Call {
             bytes: 6 << 32 | 1,
@@ -410,13 +489,14 @@ mod tests {
             ..Call::new(EventKind::Put)
         };
         ring.write(&thread, &call);
-        let kinds = [0, 1, 2, 3].map(|i| record(&ring, i)[0] as u8);
+        assert_eq!(kinds(&ring, BLOCK - 4), [EventKind::Put as u8 + 1, 0, 0, 0, TIME, TIME]);
         assert_eq!(
-            kinds,
-            [PAUSE, EventKind::Poll as u8 + 1, WIDE, EventKind::Put as u8 + 1]
+            kinds(&ring, BLOCK + 2),
+            [EventKind::Poll as u8 + 1, WIDE, EventKind::Put as u8 + 1]
         );
-        assert!(record(&ring, 0)[1] >= 1 << 60 && record(&ring, 3)[0] >> 48 == 0);
-        assert_eq!([1, 2, 3].map(|i| record(&ring, i)[1]), [9, 6 | 7 << 32, 1 | 2 << 32]);
+        let body = |i: u64| at(&ring, BLOCK + i)[1];
+        assert!(body(0) == 8 && body(1) >= 1 << 60 && at(&ring, BLOCK + 4)[0] >> 48 == 0);
+        assert_eq!([2, 3, 4].map(body), [9, 6 | 7 << 32, 1 | 2 << 32]);
         assert_eq!(thread.polls.get(), 0);
     }
 }
