@@ -198,6 +198,30 @@ def test_reduction(recorder):
     recorder.shop.expect(command, 2, "does not fail")
 
 
+@pytest.mark.conduits("smp")
+def test_runs_of_a_reduction(recorder):
+    """A run has the options of the replay. One that does not end has not failed with --until-fail,
+    and is ended with the reduction."""
+    recorder.record("t-%")
+    script = 'echo "$@" >begun; exec sleep 1000'
+    launcher = ["--", "sh", "-c", script, "%n"]
+    command = [recorder.replayer, "--reduce", recorder.path("small-%")]
+    options = ["--until-fail", "--run-limit", "1", "--speed", "3"]
+    recorder.shop.expect([*command, *options, recorder.path("t-%"), *launcher], 2, "does not fail")
+    words = Path(recorder.path("begun")).read_text(encoding="utf-8").split()
+    assert "--speed=3" in words and "--until-fail" in words, words
+    os.unlink(recorder.path("begun"))
+
+    def interrupt(process):
+        deadline = time.monotonic() + 60
+        while not os.path.exists(recorder.path("begun")) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+
+    recorder.shop.expect([*command, recorder.path("t-%"), *launcher], -signal.SIGINT, during=interrupt)
+    assert not [name for name in os.listdir(recorder.shop.folder) if name.endswith(".try")]
+
+
 def stop_a_rank(process):
     """Stops the last rank of a running job that replays."""
     deadline = time.monotonic() + 60

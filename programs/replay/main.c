@@ -24,7 +24,8 @@ static const char usage[] =
     "  --limit SECONDS    time without progress until a replay fails (60)\n"
     "  --reduce NAME      write a recording that is as small as it can be while its replay, with the other options, "
     "fails; %n stands for the number of ranks\n"
-    "  --run-limit SECONDS  time for one run of --reduce (twice --limit and a minute)\n"
+    "  --run-limit SECONDS  time for one run of --reduce (twice --limit and a minute); a run that takes longer has "
+    "failed, with --until-fail it has not\n"
     "  --show             print the calls of a recording\n"
     "  -h, --help         print this text\n"
     "The exit status is 0 if all replays end with the right data, 1 if one does not, 2 for invalid options or files.\n";
@@ -70,7 +71,7 @@ static void show(const char *pattern) {
 
 /* The launcher's command, and behind it this program with its options. */
 static char **child_command(char **launcher, int count, const struct options *o, const char *to) {
-    static char texts[5][40], program[4096], recording[4096];
+    static char texts[4][40], program[4096], recording[4096];
     char **words = allocate((size_t)count + 16, sizeof *words);
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     int used = 0;
@@ -80,10 +81,11 @@ static char **child_command(char **launcher, int count, const struct options *o,
     snprintf(texts[1], sizeof texts[1], "--limit=%g", o->limit);
     snprintf(texts[2], sizeof texts[2], "--repeat=%lu", o->repeat);
     snprintf(texts[3], sizeof texts[3], "--jitter=%lu", o->jitter);
-    snprintf(texts[4], sizeof texts[4], "--no-check");
     snprintf(recording, sizeof recording, "%s.try", to);
     words[used++] = program;
-    for (int i = 0; i < (o->is_checked ? 4 : 5); i++) words[used++] = texts[i];
+    for (int i = 0; i < 4; i++) words[used++] = texts[i];
+    if (!o->is_checked) words[used++] = "--no-check";
+    if (o->is_until_fail) words[used++] = "--until-fail";
     words[used] = recording;
     return words;
 }
@@ -134,7 +136,8 @@ int main(int argc, char **argv) {
         int first = optind + 1 < argc && strcmp(argv[optind + 1], "--") == 0 ? optind + 2 : optind + 1;
         if (first >= argc || argc - first > MOST_WORDS) invalid("the command of a launcher is expected after --", NULL);
         if (run_limit == 0) run_limit = 2 * options.limit + START_SECONDS;
-        return reduce(argv[optind], to, child_command(argv + first, argc - first, &options, to), run_limit);
+        return reduce(argv[optind], to, child_command(argv + first, argc - first, &options, to), run_limit,
+                      options.is_until_fail);
     }
     if (optind + 1 < argc) invalid("one recording is expected", argv[optind + 1]);
     return play(argv[optind], &options, &argc, &argv);

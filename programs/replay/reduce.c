@@ -21,6 +21,8 @@ static const char *target_pattern;
 static char try_pattern[4096];
 static char **command;
 static double run_limit;
+static int is_endless;                    /* replays that do not fail */
+static volatile sig_atomic_t interrupted; /* by this signal */
 
 /* Records of a channel, in order. */
 struct list {
@@ -192,11 +194,23 @@ static unsigned store_selection(const char *pattern, const unsigned char *kept) 
     return count;
 }
 
-/* Runs the command, and returns its exit status; 1 if it does not end. */
+static void remove_tries(void) {
+    unsigned rank;
+    for (rank = 0; rank < ranks; rank++) {
+        char name[4200];
+        file_name(name, sizeof name, try_pattern, rank);
+        unlink(name);
+    }
+}
+
+static void interrupt(int signal) { interrupted = signal; }
+
+/* Runs the command, and returns its exit status. One that does not end in time is ended, and has
+ * failed unless its replays are endless. */
 static int run_command(unsigned count) {
     char number[20], *words[MOST_WORDS + 1];
     struct timespec tick = {0, 20000000};
-    double waited;
+    double waited, end = run_limit;
     int i, status;
     pid_t child;
     snprintf(number, sizeof number, "%u", count);
@@ -212,11 +226,18 @@ static int run_command(unsigned count) {
         _exit(2);
     }
     for (waited = 0; waitpid(child, &status, WNOHANG) == 0; waited += 0.02) {
-        if (waited > run_limit + GRACE) kill(-child, SIGKILL);
-        else if (waited > run_limit) kill(-child, SIGTERM);
+        if (interrupted && waited < end) end = waited;
+        if (waited > end + GRACE) kill(-child, SIGKILL);
+        else if (waited > end) kill(-child, SIGTERM);
         nanosleep(&tick, NULL);
     }
-    return waited > run_limit || !WIFEXITED(status) ? 1 : WEXITSTATUS(status);
+    if (interrupted) {
+        remove_tries();
+        signal(interrupted, SIG_DFL);
+        raise(interrupted);
+    }
+    if (waited > end) return !is_endless;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
 static size_t count_kept(const unsigned char *kept) {
@@ -271,16 +292,7 @@ static void shrink(int kind, size_t groups) {
     free(kept);
 }
 
-static void remove_tries(void) {
-    unsigned rank;
-    for (rank = 0; rank < ranks; rank++) {
-        char name[4200];
-        file_name(name, sizeof name, try_pattern, rank);
-        unlink(name);
-    }
-}
-
-int reduce(const char *from, const char *to, char **launcher, double limit) {
+int reduce(const char *from, const char *to, char **launcher, double limit, int does_not_end) {
     unsigned rank;
     size_t before;
     ranks = count_ranks(from);
@@ -291,13 +303,16 @@ int reduce(const char *from, const char *to, char **launcher, double limit) {
     snprintf(try_pattern, sizeof try_pattern, "%s.try", to);
     command = launcher;
     run_limit = limit;
+    is_endless = does_not_end;
+    signal(SIGINT, interrupt);
+    signal(SIGTERM, interrupt);
     assign_units();
     order = in_order();
     keep = allocate(units, 1);
     memset(keep, 1, units);
     if (!fails(keep)) {
         remove_tries();
-        wrong("the replay of %s does not fail", from);
+        wrong("the replay does not fail");
     }
     shrink(RANKS, ranks);
     shrink(RANK_THREADS, (size_t)ranks * THREADS);

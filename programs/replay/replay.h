@@ -147,9 +147,11 @@ struct message {
 int send_message(const struct message *message, gex_AM_Arg_t first);
 gex_AM_Fn_t handler_for(const struct form *form);
 
+/* operations.c */
+void arrived(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t ranks);
+
 /* play.c */
 extern gex_TM_t tm;
-void arrived(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t ranks);
 struct options {
     double speed; /* 0: without pauses */
     unsigned long jitter;
@@ -159,7 +161,8 @@ struct options {
 };
 int play(const char *pattern, const struct options *options, int *argc, char ***argv);
 
-/* reduce.c: writes a smaller recording with which the command fails. Returns the exit status. */
-int reduce(const char *from, const char *to, char **command, double limit);
+/* reduce.c: writes a smaller recording with which the command fails: within the limit in seconds,
+ * or also by not ending. Returns the exit status. */
+int reduce(const char *from, const char *to, char **command, double limit, int is_endless);
 
 #endif
