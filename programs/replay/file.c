@@ -179,11 +179,26 @@ static void read_records(struct recording *r, const char *name, FILE *file, uint
     memmove(r->records, r->records + kept, r->count * sizeof *r->records);
 }
 
+struct recording *new_recording(unsigned rank, unsigned ranks) {
+    static const uint32_t numbers[] = {VERSION, HEADER, RECORD};
+    struct recording *r = allocate(1, sizeof *r);
+    memcpy(r->header, "GASNETRC", WORD);
+    memcpy(r->header + WORD, numbers, sizeof numbers);
+    strcpy((char *)r->header + 64, "model");
+    r->rank = rank;
+    r->ranks = ranks;
+    return r;
+}
+
 struct recording *load(const char *pattern, unsigned rank) {
     struct recording *r = allocate(1, sizeof *r);
     char name[4096];
     uint64_t capacity, written;
     FILE *file;
+    if (pattern == NULL) {
+        free(r);
+        return modelled(rank);
+    }
     file_name(name, sizeof name, pattern, rank);
     file = fopen(name, "rb");
     if (file == NULL) wrong("cannot open %s: %s", name, strerror(errno));

@@ -7,12 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LIMIT_SECONDS = 60, START_SECONDS = 60, MOST_WORDS = 60 };
+enum { LIMIT_SECONDS = 60, CALLS = 20000, RANKS = 4, MOST_MODELLED = 1000, START_SECONDS = 60, MOST_WORDS = 60 };
 
 static const char usage[] =
     "usage: gasnetrun -n <n> gasnet_replay [options] RECORDING\n"
     "       gasnet_replay --reduce NAME [options] RECORDING -- gasnetrun -n %n\n"
     "       gasnet_replay --show RECORDING\n"
+    "       gasnetrun -n <n> gasnet_replay --model NAME [options]\n"
     "Replays the calls that a program made, which GASNET_RECORD=RECORDING has recorded, with data that it verifies. % "
     "in "
     "a name stands for the rank. The job has as many ranks as the recording, fewer, or a multiple.\n"
@@ -27,6 +28,10 @@ static const char usage[] =
     "  --run-limit SECONDS  time for one run of --reduce (twice --limit and a minute); a run that takes longer has "
     "failed, with --until-fail it has not\n"
     "  --show             print the calls of a recording\n"
+    "  --model NAME       instead of a recording: traffic in the likeness of legion, upcxx or chapel\n"
+    "  --seed N           another traffic of the model (1)\n"
+    "  --calls N          records of the model (20000)\n"
+    "  --ranks N          ranks of the model (those of the job; 4 with --reduce and --show)\n"
     "  -h, --help         print this text\n"
     "The exit status is 0 if all replays end with the right data, 1 if one does not, 2 for invalid options or files.\n";
 
@@ -91,7 +96,21 @@ static char **child_command(char **launcher, int count, const struct options *o,
 }
 
 int main(int argc, char **argv) {
-    enum { SPEED = 256, JITTER, REPEAT, UNTIL_FAIL, NO_CHECK, LIMIT, REDUCE, RUN_LIMIT, SHOW };
+    enum {
+        SPEED = 256,
+        JITTER,
+        REPEAT,
+        UNTIL_FAIL,
+        NO_CHECK,
+        LIMIT,
+        REDUCE,
+        RUN_LIMIT,
+        SHOW,
+        MODEL,
+        SEED,
+        CALL_COUNT,
+        RANK_COUNT
+    };
     static const struct option names[] = {
         {"speed", required_argument, NULL, SPEED},
         {"jitter", required_argument, NULL, JITTER},
@@ -102,11 +121,16 @@ int main(int argc, char **argv) {
         {"reduce", required_argument, NULL, REDUCE},
         {"run-limit", required_argument, NULL, RUN_LIMIT},
         {"show", no_argument, NULL, SHOW},
+        {"model", required_argument, NULL, MODEL},
+        {"seed", required_argument, NULL, SEED},
+        {"calls", required_argument, NULL, CALL_COUNT},
+        {"ranks", required_argument, NULL, RANK_COUNT},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
     struct options options = {1, 0, 1, 0, 1, LIMIT_SECONDS};
-    const char *to = NULL;
+    struct model model = {NULL, 0, 1, CALLS};
+    const char *to = NULL, *from = NULL;
     double run_limit = 0;
     int option = 0, shows = 0;
     /* With some networks the first argument is the number of ranks. */
@@ -125,20 +149,30 @@ int main(int argc, char **argv) {
             case REDUCE: to = optarg; break;
             case RUN_LIMIT: run_limit = number(optarg, 1); break;
             case SHOW: shows = 1; break;
+            case MODEL: model.name = optarg; break;
+            case SEED: model.seed = (uint64_t)number(optarg, 0); break;
+            case CALL_COUNT: model.calls = (size_t)number(optarg, 1); break;
+            case RANK_COUNT: model.ranks = (unsigned)number(optarg, 1); break;
             case 'h': fputs(usage, stdout); exit(0);
             case ':': invalid("an option without its value", word); break;
             default: invalid("an unknown option", word);
         }
     }
-    if (optind >= argc) invalid("the name of a recording is missing", NULL);
-    if (shows) show(argv[optind]);
+    if (model.ranks > MOST_MODELLED) invalid("a model has at most 1000 ranks", NULL);
+    if (model.name == NULL && optind >= argc) invalid("the name of a recording is missing", NULL);
+    if (model.name == NULL) from = argv[optind++];
+    if (model.name != NULL && (shows || to != NULL)) {
+        if (model.ranks == 0) model.ranks = RANKS;
+        make_model(&model);
+    }
+    if (shows) show(from);
     if (to != NULL) {
-        int first = optind + 1 < argc && strcmp(argv[optind + 1], "--") == 0 ? optind + 2 : optind + 1;
+        int first = optind < argc && strcmp(argv[optind], "--") == 0 ? optind + 1 : optind;
         if (first >= argc || argc - first > MOST_WORDS) invalid("the command of a launcher is expected after --", NULL);
         if (run_limit == 0) run_limit = 2 * options.limit + START_SECONDS;
-        return reduce(argv[optind], to, child_command(argv + first, argc - first, &options, to), run_limit,
+        return reduce(from, to, child_command(argv + first, argc - first, &options, to), run_limit,
                       options.is_until_fail);
     }
-    if (optind + 1 < argc) invalid("one recording is expected", argv[optind + 1]);
-    return play(argv[optind], &options, &argc, &argv);
+    if (optind < argc) invalid("one recording is expected", argv[optind]);
+    return play(from, &model, &options, &argc, &argv);
 }

@@ -325,14 +325,20 @@ static void setup(void) {
 /* The job has fewer ranks, and recorded ones are placed cyclically, or plays all several times. */
 static int is_local(unsigned rank) { return np < plan.ranks ? rank % np == me : rank == me % plan.ranks; }
 
-int play(const char *pattern, const struct options *wanted, int *argc, char ***argv) {
+int play(const char *pattern, struct model *model, const struct options *wanted, int *argc, char ***argv) {
     uint64_t failed = 0;
     pthread_t watcher;
     options = *wanted;
-    plan.ranks = count_ranks(pattern); /* before there are ranks, which would all report an error */
+    /* Before there are ranks, which would all report an error. */
+    if (pattern != NULL) plan.ranks = count_ranks(pattern);
     if (gex_Client_Init(&client, &ep, &tm, "GASNET_REPLAY", argc, argv, 0) != GASNET_OK) return 1;
     me = gex_TM_QueryRank(tm);
     np = gex_TM_QuerySize(tm);
+    if (pattern == NULL) {
+        if (model->ranks == 0) model->ranks = np;
+        make_model(model);
+        plan.ranks = model->ranks;
+    }
     if (np > plan.ranks && np % plan.ranks != 0)
         wrong("the recording is of %u ranks: start as many, fewer, or a multiple, not %u", plan.ranks, (unsigned)np);
     make_plan(&plan, pattern, is_local);

@@ -74,7 +74,8 @@ struct recording {
     size_t count;
     struct record *records;
 };
-struct recording *load(const char *pattern, unsigned rank);
+struct recording *load(const char *pattern, unsigned rank); /* NULL: of the model */
+struct recording *new_recording(unsigned rank, unsigned ranks);
 void store(const char *pattern, const struct recording *recording);
 void file_name(char *name, size_t size, const char *pattern, unsigned rank);
 const char *name_of(int kind);
@@ -89,6 +90,16 @@ void *allocate(size_t count, size_t size);                                      
  * were recorded. Where a recording is cut, both end together, and negative: so many messages come
  * before the first run. */
 int64_t first_run(uint32_t ran, uint32_t sent, int is_cut);
+
+/* model.c */
+struct model {
+    const char *name; /* NULL: none */
+    unsigned ranks;   /* 0: as many as the job has */
+    uint64_t seed;
+    size_t calls;
+};
+void make_model(const struct model *model);
+struct recording *modelled(unsigned rank); /* a copy */
 
 /* plan.c: what all recordings together say about the ranks that this process plays. */
 struct channel {                     /* messages of one source, way (0: request, 1: reply) and handler to a rank */
@@ -159,7 +170,7 @@ struct options {
     int is_until_fail, is_checked;
     double limit; /* seconds without progress, and for a run of a reduction */
 };
-int play(const char *pattern, const struct options *options, int *argc, char ***argv);
+int play(const char *pattern, struct model *model, const struct options *options, int *argc, char ***argv);
 
 /* reduce.c: writes a smaller recording with which the command fails: within the limit in seconds,
  * or also by not ending. Returns the exit status. */
