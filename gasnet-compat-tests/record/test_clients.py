@@ -1,5 +1,5 @@
-"""Recordings of clients, in clients/*.tar.xz, replayed without the clients, on as many ranks as they
-had and on one; and the likenesses of large runtimes (--model)."""
+"""Recordings of clients, in clients/*.tar.xz, replayed without the clients, on as many ranks as
+they had and on one; and the likenesses of large runtimes (--model)."""
 
 import tarfile
 from pathlib import Path
