@@ -7,21 +7,22 @@
 #include <string.h>
 
 enum { SLOTS = 4, SHORTS = 130, MEDIUMS = 134, LONGS = 138, SHORT_REPLY = 142, MEDIUM_REPLY, MOST_STEP_NS = 4000 };
-static const uint8_t arguments[] = {1, 3, 8, 16};
+static const uint8_t arguments[] = {1, 4, 8, 12};
 
-/* Percentages. */
+/* Percentages: of legion and upcxx from recordings (docs/recording.md). */
 static const struct style {
     const char *name;
     unsigned threads;
     unsigned shorts, mediums, longs, puts, gets; /* of the calls; the rest are atomics */
     unsigned replied, immediate;                 /* of the requests; Longs have a reply */
+    unsigned polled;                             /* calls after polls in vain */
     unsigned batch;                              /* most calls of a thread in a row */
     unsigned calls;                              /* of all ranks between two barriers */
     size_t medium, large;                        /* bytes at most: of a Medium; of a Long, put or get */
 } styles[] = {
-    {"legion", 6, 5, 70, 20, 3, 2, 20, 60, 24, 5000, 8192, 65536},
-    {"upcxx", 2, 10, 35, 5, 25, 20, 30, 0, 12, 400, 2048, 65536},
-    {"chapel", 8, 15, 25, 0, 25, 30, 80, 0, 4, 3000, 512, 16384},
+    {"legion", 4, 60, 28, 8, 2, 2, 2, 95, 15, 12, 5000, 2048, 65536},
+    {"upcxx", 2, 0, 62, 0, 15, 15, 0, 0, 45, 12, 400, 512, 65536},
+    {"chapel", 8, 15, 25, 0, 25, 30, 80, 0, 30, 4, 3000, 512, 16384},
 };
 static const struct style *style;
 static uint64_t chance;
@@ -75,6 +76,7 @@ static struct record *append(unsigned rank, unsigned thread, int kind, unsigned 
     record->thread = (uint8_t)thread;
     record->peer = (uint16_t)peer;
     record->bytes = bytes;
+    if (now >= s->deaf && is_one_of(style->polled)) record->polls = 1 + below(8);
     return record;
 }
 
