@@ -97,7 +97,6 @@ static uint32_t number_at(const unsigned char *header, size_t byte) {
 }
 
 static void read_header(struct recording *r, const char *name, FILE *file, uint64_t *capacity, uint64_t *written) {
-    uint64_t length;
     if (fread(r->header, 1, HEADER, file) != HEADER || memcmp(r->header, "GASNETRC", WORD) != 0)
         wrong("%s is not a recording of GASNET_RECORD", name);
     if (number_at(r->header, 8) != VERSION || number_at(r->header, 12) != HEADER || number_at(r->header, 16) != RECORD)
@@ -107,13 +106,9 @@ static void read_header(struct recording *r, const char *name, FILE *file, uint6
     r->ranks = number_at(r->header, 28);
     memcpy(capacity, r->header + CAPACITY * WORD, WORD);
     memcpy(written, r->header + WRITTEN * WORD, WORD);
-    if (fseek(file, 0, SEEK_END) != 0) wrong("%s: %s", name, strerror(errno));
-    length = (uint64_t)ftell(file);
-    if (r->ranks == 0 || r->ranks > MOST_RANKS || r->rank >= r->ranks || *capacity == 0 ||
-        (*capacity & (*capacity - 1)) != 0 || *capacity > ((uint64_t)1 << 40))
+    if (r->ranks > MOST_RANKS || r->rank >= r->ranks || *capacity == 0 || (*capacity & (*capacity - 1)) != 0 ||
+        *capacity > ((uint64_t)1 << 40))
         wrong("%s is damaged: its header is not valid", name);
-    if ((length - HEADER) / RECORD < (*written < *capacity ? *written : *capacity))
-        wrong("%s is truncated: it has %llu bytes, and records for more", name, (unsigned long long)length);
     r->is_cut = (number_at(r->header, 20) & CUT) || *written > *capacity;
 }
 
