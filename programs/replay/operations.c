@@ -107,8 +107,7 @@ void arrived(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t ranks)
         if (next_random(&random) % 16 == 0) spin(random % HANDLER_PAUSE_US);
     }
     if (way == 0) {
-        int64_t run = (int64_t)k + c->first;
-        const struct record *reply = run >= 0 && run < (int64_t)c->ran ? c->replies[run] : NULL;
+        const struct record *reply = c->first + k < c->ran ? c->replies[c->first + k] : NULL;
         if (reply != NULL) send_recorded(plan.local[target], reply, token, info.gex_srcrank);
     }
     __atomic_add_fetch(&c->ended, 1, __ATOMIC_RELEASE);

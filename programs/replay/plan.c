@@ -8,9 +8,7 @@
 
 enum { THREADS = 256 };
 
-int64_t first_run(uint32_t ran, uint32_t sent, int is_cut) {
-    return ran > sent || is_cut ? (int64_t)ran - (int64_t)sent : 0;
-}
+uint32_t first_run(uint32_t ran, uint32_t sent) { return ran > sent ? ran - sent : 0; }
 
 unsigned count_ranks(const char *pattern) {
     struct recording *first = load(pattern, 0);
@@ -90,12 +88,6 @@ static void note(struct plan *plan, const struct record *r) {
     if (target != NULL && (r->kind == ATOMIC_NB || r->kind == ATOMIC_NBI)) target->atomics++;
 }
 
-/* Whether the k-th of `ran` runs is replayed, when `sent` messages are. */
-static int is_matched(uint32_t k, uint32_t ran, uint32_t sent, int is_cut) {
-    int64_t first = first_run(ran, sent, is_cut);
-    return (int64_t)k >= first && (int64_t)k < first + (int64_t)sent;
-}
-
 /* Pass 2: the messages of a rank to local ones. A reply belongs to the next run of a request
  * handler of its thread, as that is recorded at its end. */
 static void expect(struct plan *plan, const struct recording *recording) {
@@ -115,8 +107,7 @@ static void expect(struct plan *plan, const struct recording *recording) {
         else if (is_send(r->kind) && peer != NULL) peer->from[source][0][handler(r)].expected++;
         if (!is_run(r->kind) || is_reply(r->kind)) continue;
         if (replies[r->thread] != NULL && peer != NULL &&
-            is_matched(seen[r->peer][0][handler(r)], ran[r->peer][0][handler(r)], peer->sent[source][0][handler(r)],
-                       recording->is_cut || peer->recording->is_cut))
+            seen[r->peer][0][handler(r)] >= first_run(ran[r->peer][0][handler(r)], peer->sent[source][0][handler(r)]))
             peer->from[source][1][handler(replies[r->thread])].expected++;
         seen[r->peer][0][handler(r)]++;
         replies[r->thread] = NULL;
@@ -126,7 +117,7 @@ static void expect(struct plan *plan, const struct recording *recording) {
 }
 
 /* Pass 3: the replies of a local rank, by run. */
-static void arrange(struct plan *plan, struct rank *rank, const unsigned char *is_cut) {
+static void arrange(struct plan *plan, struct rank *rank) {
     const struct record *replies[THREADS] = {NULL};
     unsigned source;
     int way, h;
@@ -135,7 +126,7 @@ static void arrange(struct plan *plan, struct rank *rank, const unsigned char *i
         for (way = 0; way < 2; way++) {
             for (h = 0; h < HANDLERS; h++) {
                 struct channel *c = &rank->from[source][way][h];
-                c->first = first_run(c->ran, c->expected, is_cut[source] || rank->recording->is_cut);
+                c->first = first_run(c->ran, c->expected);
                 if (c->ran > 0 && way == 0) c->replies = allocate(c->ran, sizeof(*c->replies));
                 if (c->expected > 0) c->seen = allocate(c->expected / 8 + 1, 1);
                 plan->messages += c->expected;
@@ -160,10 +151,8 @@ static void arrange(struct plan *plan, struct rank *rank, const unsigned char *i
 
 void make_plan(struct plan *plan, const char *pattern, int (*is_local)(unsigned rank)) {
     unsigned rank;
-    unsigned char *is_cut;
     plan->first_at = UINT64_MAX;
     plan->local = allocate(plan->ranks, sizeof *plan->local);
-    is_cut = allocate(plan->ranks, 1);
     for (rank = 0; rank < plan->ranks; rank++) {
         if (is_local(rank)) plan->local[rank] = local_rank(pattern, rank, plan->ranks);
     }
@@ -172,7 +161,6 @@ void make_plan(struct plan *plan, const char *pattern, int (*is_local)(unsigned 
         struct recording *other = own == NULL ? load(pattern, rank) : NULL;
         const struct recording *recording = own == NULL ? other : own->recording;
         if (recording->ranks != plan->ranks) wrong("%s are not recordings of one job", pattern);
-        is_cut[rank] = (unsigned char)recording->is_cut;
         plan->is_cut |= recording->is_cut;
         expect(plan, recording);
         if (other != NULL) free(other->records);
@@ -181,7 +169,6 @@ void make_plan(struct plan *plan, const char *pattern, int (*is_local)(unsigned 
     for (rank = 0; rank < plan->ranks; rank++) {
         if (plan->local[rank] == NULL) continue;
         plan->threads += plan->local[rank]->threads;
-        arrange(plan, plan->local[rank], is_cut);
+        arrange(plan, plan->local[rank]);
     }
-    free(is_cut);
 }

@@ -87,8 +87,7 @@ static int has_happened(struct thread *t, const struct record *r) {
     test_barriers(t);
     if (is_run(r->kind)) {
         struct channel *c = &t->rank->from[r->peer][is_reply(r->kind)][r->code - FIRST_HANDLER];
-        int64_t number = (int64_t)r->number - (c->first > 0 ? c->first : 0);
-        if (number < (int64_t)__atomic_load_n(&c->ended, __ATOMIC_ACQUIRE)) return 1;
+        if (r->number < c->first + __atomic_load_n(&c->ended, __ATOMIC_ACQUIRE)) return 1;
     } else {
         int kind = r->kind == BARRIER_DONE;
         if (!is_common(&plan, kind, r->bytes) || __atomic_load_n(&done[kind], __ATOMIC_ACQUIRE) >= r->bytes) return 1;

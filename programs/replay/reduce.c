@@ -42,12 +42,11 @@ static void append(struct list *list, struct record *record) {
 static uint32_t new_unit(void) { return (uint32_t)units++; }
 
 /* Gives the run of each message its unit, and passes it on to the reply. */
-static void match(struct list *sent, struct list *ran, struct record **replies, int is_cut) {
-    int64_t first = first_run((uint32_t)ran->count, (uint32_t)sent->count, is_cut);
+static void match(struct list *sent, struct list *ran, struct record **replies) {
+    size_t first = first_run((uint32_t)ran->count, (uint32_t)sent->count);
     size_t i;
     for (i = 0; i < ran->count; i++) {
-        int64_t k = (int64_t)i - first;
-        ran->records[i]->number = k >= 0 && k < (int64_t)sent->count ? sent->records[k]->number : new_unit();
+        ran->records[i]->number = i >= first ? sent->records[i - first]->number : new_unit();
         if (replies != NULL && replies[i] != NULL) replies[i]->number = ran->records[i]->number;
     }
 }
@@ -104,7 +103,7 @@ static void assign_units(void) {
             from = (unsigned)(i / HANDLERS / ranks);
             to = (unsigned)(i / HANDLERS % ranks);
             if (way == 0) replies = replies_of(all[to], r);
-            match(s, r, replies, all[from]->is_cut || all[to]->is_cut);
+            match(s, r, replies);
             free(replies);
         }
     }

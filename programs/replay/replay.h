@@ -87,9 +87,8 @@ void wrong(const char *format, ...) __attribute__((format(printf, 1, 2), noretur
 void *allocate(size_t count, size_t size);                                           /* zeros */
 
 /* The run that belongs to the first message, of `ran` runs and `sent` messages of a channel that
- * were recorded. Where a recording is cut, both end together, and negative: so many messages come
- * before the first run. */
-int64_t first_run(uint32_t ran, uint32_t sent, int is_cut);
+ * were recorded. Runs without a message come first: the beginning of the source is missing. */
+uint32_t first_run(uint32_t ran, uint32_t sent);
 
 /* model.c */
 struct model {
@@ -105,7 +104,7 @@ struct recording *modelled(unsigned rank); /* a copy */
 struct channel {                     /* messages of one source, way (0: request, 1: reply) and handler to a rank */
     uint32_t expected, begun, ended; /* in a replay */
     uint32_t ran;                    /* in the recording */
-    int64_t first;                   /* first_run */
+    uint32_t first;                  /* first_run */
     const struct record **replies;   /* by run; NULL: none */
     unsigned char *seen;             /* bits by message */
 };
