@@ -30,6 +30,8 @@ const RECORD: usize = 16;
 /// Bytes of the smallest page, and pages that are written to before the client's calls: 16 MB.
 const PAGE: usize = 4096;
 const TOUCHED: usize = 4096;
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// Words of the header that change while the job runs.
 const WRITTEN: usize = 5;
@@ -364,6 +366,14 @@ impl Recording {
             self.words[self.place(number)].store(0, Ordering::Relaxed);
         }
         mine.next.set(first);
+        self.prefetch(first + BLOCK);
+    }
+
+    /// Requests the cache lines of a block. A miss takes longer than all records of its line.
+    fn prefetch(&self, first: u64) {
+        for number in (first..first + BLOCK).step_by(LINE / RECORD) {
+            mem::prefetch(&self.words[self.place(number)]);
+        }
     }
 
     /// Index of the first word of a record.
