@@ -8,29 +8,43 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 
 use crate::types::AmCategory;
-use gasnet_conduit::Class;
-use gasnet_job::counters::{add, HandlerWord, Lane, OneSided, RankCounters, WaitWord, LANES};
+use gasnet_conduit::{Class, JobRank};
+use gasnet_job::counters::{add, group_shift, words};
+use gasnet_job::counters::{HandlerWord, Lane, OneSided, RankCounters, Traffic, WaitWord, GROUPS, LANES};
 use gasnet_job::Job;
 use gasnet_sys::process;
 
 static PRIVATE: RankCounters = RankCounters::new();
 static NO_CLOCK: AtomicU64 = AtomicU64::new(0);
-static SHARED: OnceLock<(&RankCounters, &AtomicU64)> = OnceLock::new();
+static SHARED: OnceLock<Shared> = OnceLock::new();
 /// A bit for each lane that a thread has to itself; the last one is shared.
 static TAKEN: AtomicU32 = AtomicU32::new(0);
 const SHARED_LANE: usize = LANES - 1;
 
+/// Counters that others may read.
+#[derive(Clone, Copy, Debug)]
+struct Shared {
+    counters: &'static RankCounters,
+    clock: &'static AtomicU64,
+    /// See [`group_shift`].
+    shift: u32,
+}
+
 /// Moves the counters to the control block. Threads that have a recorder need another one.
 pub fn start(job: &'static Job) {
     let counters = job.counters();
-    let _ = SHARED.set((counters, job.coarse_clock()));
+    let _ = SHARED.set(Shared {
+        counters,
+        clock: job.coarse_clock(),
+        shift: group_shift(job.size()),
+    });
     counters.is_on.store(1, Ordering::Relaxed);
 }
 
 /// Shows the size of the client's segment.
 pub fn segment(bytes: usize) {
-    if let Some((counters, _)) = SHARED.get() {
-        counters.segment_bytes.store(bytes as u64, Ordering::Relaxed);
+    if let Some(shared) = SHARED.get() {
+        shared.counters.segment_bytes.store(bytes as u64, Ordering::Relaxed);
     }
 }
 
@@ -45,7 +59,9 @@ pub struct Outer {
 #[derive(Clone, Copy, Debug)]
 pub struct Recorder {
     lane: &'static Lane,
+    traffic: &'static [Traffic; GROUPS],
     clock: &'static AtomicU64,
+    shift: u32,
     number: usize,
 }
 
@@ -59,10 +75,25 @@ impl Recorder {
         let number = TAKEN
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim)
             .map_or(SHARED_LANE, |taken| taken.trailing_ones() as usize);
-        let (counters, clock) = SHARED.get().copied().unwrap_or((&PRIVATE, &NO_CLOCK));
-        let lane = &counters.lanes[number];
-        lane.thread.store(process::thread() as u64, Ordering::Relaxed);
-        Self { lane, clock, number }
+        // One group, so that less memory is written.
+        let private = Shared {
+            counters: &PRIVATE,
+            clock: &NO_CLOCK,
+            shift: u32::BITS - 1,
+        };
+        let recorder = Self::on(SHARED.get().copied().unwrap_or(private), number);
+        recorder.lane.thread.store(process::thread() as u64, Ordering::Relaxed);
+        recorder
+    }
+
+    fn on(shared: Shared, number: usize) -> Self {
+        Self {
+            lane: &shared.counters.lanes[number],
+            traffic: &shared.counters.traffic[number],
+            clock: shared.clock,
+            shift: shared.shift,
+            number,
+        }
     }
 
     /// At the end of the thread.
@@ -74,6 +105,12 @@ impl Recorder {
             word.store(0, Ordering::Relaxed);
         }
         TAKEN.fetch_and(!(1 << self.number), Ordering::Relaxed);
+    }
+
+    /// The counts of a peer. The modulus, a power of two, spares a check.
+    #[inline(always)]
+    fn with(&self, peer: JobRank) -> &'static [AtomicU64; words::COUNT] {
+        &self.traffic[(peer.0 >> self.shift) as usize % GROUPS].0
     }
 
     #[inline(always)]
@@ -96,18 +133,20 @@ impl Recorder {
 
     /// The client sends a message.
     #[inline(always)]
-    pub fn sends(&self, class: Class, category: AmCategory, bytes: usize) {
-        add(&self.lane.sent[kind(class, category)], 1);
+    pub fn sends(&self, class: Class, category: AmCategory, peer: JobRank, bytes: usize) {
+        let counts = self.with(peer);
+        add(&counts[words::SENT.start + kind(class, category)], 1);
         if category != AmCategory::Short {
-            add(&self.lane.sent_bytes, bytes as u64);
+            add(&counts[words::SENT_BYTES.start + payload(category)], bytes as u64);
         }
     }
 
     /// A one-sided operation over a network begins.
     #[inline(always)]
-    pub fn accesses(&self, what: OneSided, bytes: usize) {
-        add(&self.lane.one_sided[what as usize], 1);
-        add(&self.lane.one_sided_bytes[what as usize], bytes as u64);
+    pub fn accesses(&self, what: OneSided, peer: JobRank, bytes: usize) {
+        let counts = self.with(peer);
+        add(&counts[words::ACCESSES.start + what as usize], 1);
+        add(&counts[words::ACCESS_BYTES.start + what as usize], bytes as u64);
     }
 
     /// A message of a client that does not wait was refused.
@@ -119,8 +158,12 @@ impl Recorder {
     /// A handler of the client begins. `bytes` is 0 for a Short.
     #[inline(always)]
     pub fn handles(&self, class: Class, category: AmCategory, bytes: u32, handler: HandlerWord) {
-        add(&self.lane.received[kind(class, category)], 1);
-        add(&self.lane.received_bytes, u64::from(bytes));
+        let counts = self.with(JobRank(handler.source));
+        add(&counts[words::RECEIVED.start + kind(class, category)], 1);
+        add(
+            &counts[words::RECEIVED_BYTES.start + payload(category)],
+            u64::from(bytes),
+        );
         self.lane.handlers[class as usize].store(handler.encode(), Ordering::Relaxed);
         self.lane.handlers_since[class as usize].store(self.now(), Ordering::Relaxed);
     }
@@ -178,6 +221,12 @@ fn kind(class: Class, category: AmCategory) -> usize {
     class as usize * 3 + category as usize - 1
 }
 
+/// The place of a payload among the bytes; also of a Short, whose bytes are 0.
+#[inline(always)]
+fn payload(category: AmCategory) -> usize {
+    usize::from(category == AmCategory::Long)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,14 +249,45 @@ mod tests {
         assert!(freed.number == SHARED_LANE || freed.lane.thread.load(Ordering::Relaxed) == 0);
     }
 
+    fn recorder(counters: &'static RankCounters, size: u32) -> Recorder {
+        let shared = Shared {
+            counters,
+            clock: Box::leak(Box::default()),
+            shift: group_shift(size),
+        };
+        Recorder::on(shared, 0)
+    }
+
+    #[test]
+    fn peers_have_counts_of_their_own() {
+        static COUNTERS: RankCounters = RankCounters::new();
+        // Two ranks in a group.
+        let recorder = recorder(&COUNTERS, 128);
+        let handler = |source| HandlerWord { index: 200, source };
+        recorder.sends(Class::Request, AmCategory::Short, JobRank(0), 9);
+        recorder.sends(Class::Request, AmCategory::Medium, JobRank(1), 10);
+        recorder.sends(Class::Reply, AmCategory::Long, JobRank(1), 11);
+        recorder.handles(Class::Reply, AmCategory::Medium, 12, handler(127));
+        recorder.handles(Class::Request, AmCategory::Short, 0, handler(127));
+        recorder.accesses(OneSided::Get, JobRank(126), 13);
+        let counts = |group: usize| {
+            recorder.traffic[group]
+                .0
+                .each_ref()
+                .map(|count| count.load(Ordering::Relaxed))
+        };
+        let sent = [1, 1, 0, 0, 0, 1, 10, 11];
+        let received = [1, 0, 0, 0, 1, 0, 12, 0];
+        assert_eq!((&counts(0)[..8], counts(0)[8..].iter().sum()), (&sent[..], 0));
+        assert_eq!((counts(1), &counts(63)[8..16]), ([0; words::COUNT], &received[..]));
+        assert_eq!(counts(63)[16..], [0, 1, 0, 0, 13, 0, 0, 0]);
+    }
+
     #[test]
     fn nested_states_come_back() {
-        let counters: &RankCounters = Box::leak(Box::new(RankCounters::new()));
-        let recorder = Recorder {
-            lane: &counters.lanes[0],
-            clock: Box::leak(Box::new(AtomicU64::new(5))),
-            number: 0,
-        };
+        static COUNTERS: RankCounters = RankCounters::new();
+        let recorder = recorder(&COUNTERS, 2);
+        recorder.clock.store(5, Ordering::Relaxed);
         let running = || {
             let words = recorder
                 .lane
@@ -231,14 +311,6 @@ mod tests {
         assert_eq!(running(), [Some(200), None]);
         recorder.handled(Class::Request);
         assert_eq!(running(), [None, None]);
-        let received = recorder
-            .lane
-            .received
-            .each_ref()
-            .map(|count| count.load(Ordering::Relaxed));
-        assert_eq!(received, [0, 1, 0, 1, 0, 0]);
-        assert_eq!(recorder.lane.received_bytes.load(Ordering::Relaxed), 30);
-
         let wait = WaitWord {
             reason: Wait::Event,
             in_handler: false,

@@ -2,7 +2,7 @@
  * what it sees. */
 #include "../common/check.h"
 
-enum { HANDLER = 200 };
+enum { HANDLER = 200, MEDIUM = 201 };
 
 static void hang(void) {
     for (;;) sleep(1);
@@ -12,8 +12,13 @@ static void on_request(gex_Token_t token, gex_AM_Arg_t hangs) {
     if (hangs) hang();
 }
 
-/* Rank 0 runs a handler of rank 1, which finds no more room. */
+static void on_medium(gex_Token_t token, void *payload, size_t bytes) {}
+
+/* Rank 0 runs a handler of rank 1, which finds no more room. Rank 1 has received 3 Mediums. */
 static void in_handler(void) {
+    static char payload[100];
+    for (int i = 0; me == 2 && i < 3; i++)
+        gex_AM_RequestMedium0(tm, 1, MEDIUM, payload, sizeof payload, GEX_EVENT_NOW, 0);
     if (me == 0) GASNET_BLOCKUNTIL(0);
     if (me == 1) gex_AM_RequestShort1(tm, 0, HANDLER, 0, 1);
     for (; me == 1;) gex_AM_RequestShort1(tm, 0, HANDLER, 0, 0);
@@ -52,11 +57,12 @@ int main(int argc, char **argv) {
                 {"barrier", in_barrier},
                 {"stop", in_stop},
                 {"attach", in_attach}};
-    gex_AM_Entry_t entry = {HANDLER,     (gex_AM_Fn_t)on_request, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 1, NULL,
-                            "on_request"};
+    gex_AM_Entry_t entries[] = {
+        {HANDLER, (gex_AM_Fn_t)on_request, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 1, NULL, "on_request"},
+        {MEDIUM, (gex_AM_Fn_t)on_medium, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 0, NULL, "on_medium"}};
     test_init("stuck", &argc, &argv);
     REQUIRE(argc == 2);
-    gex_EP_RegisterHandlers(ep, &entry, 1);
+    gex_EP_RegisterHandlers(ep, entries, ARRAY_LENGTH(entries));
     barrier();
     for (size_t i = 0; i < ARRAY_LENGTH(ways); i++) {
         if (strcmp(ways[i].name, argv[1]) == 0) ways[i].run();

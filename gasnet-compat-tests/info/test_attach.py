@@ -84,25 +84,87 @@ def test_handler(stuck):
     sender, receiver = report["ranks"][1]["threads"][0], report["ranks"][0]["threads"][0]
     assert sender["sent"]["request_short"] > receiver["received"]["request_short"] >= 1
     assert sender["waits"]["request room"] >= 1
+    assert report["ranks"][0]["memory"].keys() == {"comm", "control", "host", "segment"}
 
 
-def test_metrics(shop, stuck):
-    """The metrics are those of the report."""
-    process = shop.start([stuck.program, "handler"], stuck.mark, RANKS, {"TEST_WATCHDOG": str(2 * LIMIT)})
+def peers(rank):
+    """The traffic of a rank by peer."""
+    return {peer["ranks"][0]: peer for peer in rank["peers"] if peer["ranks"][0] == peer["ranks"][1]}
+
+
+@pytest.fixture
+def held(shop, stuck):
+    """A job with a rank in a handler, and a report of it."""
+    variables = {"GASNET_UDP_THREAD": "0", "TEST_WATCHDOG": str(2 * LIMIT)}
+    process = shop.start([stuck.program, "handler"], stuck.mark, RANKS, variables)
+    patterns = [
+        rf"rank 0 has run handler 200 for {AGE}, a request of rank 1",
+        rf"rank 1 has waited {AGE} for room to send a request to rank 0",
+    ]
     try:
-        report = stuck.wait_for(process, [rf"rank 0 has run handler 200 for {AGE}, a request of rank 1"])
-        status, text, _ = attach(shop, process.pid, "--prometheus")
-        assert status == 0
-        found = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
-        labels = f'rank="0",host="{report["ranks"][0]["host"]}"'
-        received = f'gasnet_received_total{{{labels},kind="request_short"}}'
-        assert int(found[received]) == report["ranks"][0]["threads"][0]["received"]["request_short"]
-        assert f'gasnet_state_seconds{{{labels},state="handler 200"}}' in found
-        form = r"gasnet_[a-z_]+\{rank=.*\} \d+|# (HELP|TYPE) gasnet_.*"
-        assert all(re.fullmatch(form, line) for line in text.splitlines())
+        report = stuck.wait_for(process, patterns)
+        # Until no buffer on the way has room.
+        while (later := json.loads(attach(shop, process.pid, "--json")[1]))["unhandled"] != report["unhandled"]:
+            report = later
+        yield process, later
     finally:
         jobs.kill_job(stuck.mark)
         process.communicate()
+
+
+def test_peers(shop, held):
+    """Traffic is counted by peer, messages not handled are known, and the time is sampled."""
+    process, report = held
+    receiver, sender, third = (peers(rank) for rank in report["ranks"])
+    sent, handled = sender[0]["sent"]["request_short"], receiver[1]["received"]["request_short"]
+    assert sum(sender[0]["sent"].values()) == sent > handled == sum(receiver[1]["received"].values())
+    assert {"from": 1, "to": 0, "messages": sent - handled} in report["unhandled"]
+    assert (third[1]["sent"]["request_medium"], third[1]["sent_bytes"]) == (3, {"medium": 300, "long": 0})
+    assert (sender[2]["received"]["request_medium"], sender[2]["received_bytes"]["medium"]) == (3, 300)
+    assert 2 not in receiver and 0 not in third
+    # A node agent looks once a second.
+    deadline, seen = time.monotonic() + LIMIT, [0, 0]
+    while min(seen) < 2 and time.monotonic() < deadline:
+        time.sleep(0.2)
+        ranks = json.loads(attach(shop, process.pid, "--json")[1])["ranks"]
+        samples = [rank["threads"][0]["samples"] for rank in ranks]
+        seen = [samples[0]["handler"], samples[1]["wait"]]
+    assert min(seen) >= 2 and samples[2]["handler"] == 0, samples
+    text = attach(shop, process.pid)[1]
+    assert f"\nMessages sent and not yet handled\n  rank 1 -> rank 0: {sent - handled}\n" in text, text
+
+
+def test_page(shop, held):
+    """The page has the numbers of the report."""
+    process, report = held
+    status, page, _ = attach(shop, process.pid, "--html")
+    assert status == 0 and page.startswith("<!doctype html>") and "<title>running job of 3 ranks</title>" in page
+    data = json.loads(page.partition("ranks: [] }, ")[2].partition(");\nconst NS")[0])
+    messages = data["classes"].index("am")
+    sent = peers(report["ranks"][1])[0]["sent"]["request_short"]
+    assert [messages, 1, 0, sent, 0] in data["matrix"] and [messages, 2, 1, 3, 300] in data["matrix"]
+    assert data["waits"] == [[1, 0]] and data["group"] == 1
+    assert [row[0] for row in data["ranks"]] == ["0", "1", "2"]
+    assert len(data["waitLines"]) == RANKS and len(data["columns"]) == len(data["ranks"][0])
+
+
+def test_metrics(shop, held):
+    """The metrics are those of the report."""
+    process, report = held
+    status, text, _ = attach(shop, process.pid, "--prometheus")
+    assert status == 0
+    found = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    labels = f'rank="0",host="{report["ranks"][0]["host"]}"'
+    received = f'gasnet_received_total{{{labels},kind="request_short"}}'
+    assert int(found[received]) == report["ranks"][0]["threads"][0]["received"]["request_short"]
+    assert f'gasnet_state_seconds{{{labels},state="handler 200"}}' in found
+    sent = peers(report["ranks"][1])[0]["sent"]["request_short"]
+    labels = labels.replace('rank="0"', 'rank="1"')
+    assert int(found[f'gasnet_peer_sent_total{{{labels},peer="0"}}']) == sent
+    assert f'gasnet_state_seconds{{{labels},state="wait: request room"}}' in found
+    assert int(found[f'gasnet_memory_bytes{{{labels},use="control"}}']) >= report["ranks"][1]["memory"]["control"]
+    form = r"gasnet_[a-z_]+\{rank=.*\} \d+|# (HELP|TYPE) gasnet_.*"
+    assert all(re.fullmatch(form, line) for line in text.splitlines())
 
 
 def test_event(stuck):
@@ -182,7 +244,7 @@ def test_no_job(shop):
     assert status == 1 and f"there is no process {process.pid}" in errors
     for words in (["x"], ["0"], ["1", "--watch", "x"], ["1", "--watch", "0"]):
         assert attach(shop, *words)[0] == 2
-    for option in ("--watch", "--prometheus"):
+    for option in ("--watch", "--prometheus", "--html"):
         info = [f"{shop.prefix}/bin/gasnet_info", option]
         alone = subprocess.run(info, capture_output=True, text=True, check=False)
         assert alone.returncode == 2 and f"{option} needs --attach PID" in alone.stderr

@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn a_job_is_found_by_its_descriptor() {
         let memory = mem::anon_memory("gasnet-control-test", Path::new("/tmp"), &mut |_| ()).unwrap();
-        memory.resize(ControlBlock::bytes(3)).unwrap();
+        memory.resize(ControlBlock::bytes(3, 2)).unwrap();
         let control = ControlBlock::on(memory.fd(), 3, 2, true).unwrap();
         drop(memory);
         let pid = process::pid();
@@ -211,10 +211,16 @@ mod tests {
             in_handler: true,
             peer: Some(0),
         };
-        let lane = &control.counters(2).lanes[1];
+        control.status(2).place.store(1, Ordering::Relaxed);
+        let counters = control.counters(2);
+        let lane = &counters.lanes[1];
         lane.thread.store(77, Ordering::Relaxed);
         lane.wait.store(word.encode(), Ordering::Relaxed);
         lane.wait_since.store(5, Ordering::Relaxed);
+        for (lane, group, word) in [(1, 0, 3), (1, 2, 3), (2, 2, 23), (4, 1, 3)] {
+            counters.traffic[lane][group].0[word].store(7, Ordering::Relaxed);
+        }
+        counters.lanes[2].polls.store(1, Ordering::Relaxed);
         let job = JobView::of(pid).unwrap();
         assert_eq!(job.size(), 3);
         let ranks = job.read().ranks;
@@ -222,5 +228,18 @@ mod tests {
         assert_eq!((ranks[0].process, ranks[0].threads.len()), (Process::Runs, 0));
         let thread = &ranks[1].threads[0];
         assert_eq!((thread.thread, thread.wait), (77, Some((word, 5))));
+        // Threads have the sum over peers, and peers over threads: lane 4 belongs to none.
+        let sums: Vec<_> = ranks[1].threads.iter().map(|thread| thread.traffic.0).collect();
+        assert_eq!((sums[0][3], sums[1][3], sums[1][23]), (14, 0, 7));
+        let peers: Vec<_> = ranks[1]
+            .peers
+            .iter()
+            .map(|peer| (peer.group, peer.traffic.0[3]))
+            .collect();
+        assert_eq!(peers, [(0, 7), (2, 7)]);
+        assert_eq!(ranks[0].peers, []);
+        // At least the page of that lane.
+        let control = ranks[0].memory.iter().find(|(name, _)| name == "control");
+        assert!(control.is_some_and(|&(_, bytes)| (4096..ControlBlock::bytes(3, 2) as u64).contains(&bytes)));
     }
 }

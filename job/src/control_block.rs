@@ -68,6 +68,8 @@ pub struct RankStatus {
     pub barrier: AtomicU32,
     /// 1 once a thread of the library serves messages while the client's threads sleep.
     pub receives: AtomicU32,
+    /// The rank's index on its host, and so that of its counters.
+    pub place: AtomicU32,
 }
 
 #[repr(C, align(64))]
@@ -79,6 +81,7 @@ struct Identity {
     magic: AtomicU64,
     version: AtomicU32,
     ranks: AtomicU32,
+    here: AtomicU32,
     /// The number in the name of the socket at which the root answers for all hosts; 0: none.
     answers: AtomicU64,
 }
@@ -131,20 +134,20 @@ pub enum Unreadable {
     Version(u32),
 }
 
-// Layout: header, a status line per rank, counters per rank, then two sets of slots, for even and
-// odd rounds.
+// Layout: header, a status line per rank, counters per rank of the host, then two sets of slots per
+// rank, for even and odd rounds.
 impl ControlBlock {
     /// Allocates the memory, before any fork, for a job of `ranks` of which `here` are on this
     /// host. If `relayed`, there are other hosts and the node agent releases barriers. Tools cannot
     /// find this memory.
     pub fn create(ranks: u32, here: u32, relayed: bool) -> io::Result<Self> {
-        mem::map_for_children(Self::bytes(ranks)).map(|base| Self::at(base, ranks, here, relayed))
+        mem::map_for_children(Self::bytes(ranks, here)).map(|base| Self::at(base, ranks, here, relayed))
     }
 
     /// The same in memory that other processes can map: ranks that are not forked, and tools. A
     /// descriptor of it stays open, by which tools find it.
     pub fn on(memory: RawFd, ranks: u32, here: u32, relayed: bool) -> io::Result<Self> {
-        let base = mem::map_shared(memory, Self::bytes(ranks), None)?;
+        let base = mem::map_shared(memory, Self::bytes(ranks, here), None)?;
         let _ = fd::duplicate(memory)?.into_raw_fd();
         Ok(Self::at(base, ranks, here, relayed))
     }
@@ -158,6 +161,7 @@ impl ControlBlock {
         };
         let identity = &block.header().identity;
         identity.ranks.store(ranks, Ordering::Relaxed);
+        identity.here.store(here, Ordering::Relaxed);
         identity.version.store(VERSION, Ordering::Relaxed);
         identity.magic.store(MAGIC, Ordering::Release);
         block
@@ -165,7 +169,7 @@ impl ControlBlock {
 
     /// The control block of another job, in a memory object of `length` bytes, for reading only.
     pub fn of_another(memory: RawFd, length: usize) -> Result<Self, Unreadable> {
-        if length < Self::slots_offset(0) {
+        if length < size_of::<Header>() {
             return Err(Unreadable::Other);
         }
         let base = mem::map_readable(memory, length).map_err(|_| Unreadable::Other)?;
@@ -179,24 +183,24 @@ impl ControlBlock {
         if identity.magic.load(Ordering::Acquire) != MAGIC {
             return Err(Unreadable::Other);
         }
-        let ranks = identity.ranks.load(Ordering::Relaxed);
+        let [ranks, here] = [&identity.ranks, &identity.here].map(|count| count.load(Ordering::Relaxed));
         match identity.version.load(Ordering::Relaxed) {
-            VERSION if length >= Self::slots_offset(ranks) => Ok(Self { ranks, ..block }),
+            VERSION if length >= Self::slots_offset(ranks, here) => Ok(Self { ranks, here, ..block }),
             VERSION => Err(Unreadable::Other),
             version => Err(Unreadable::Version(version)),
         }
     }
 
-    pub fn bytes(ranks: u32) -> usize {
-        Self::slots_offset(ranks) + 2 * ranks as usize * SLOT_BYTES
+    pub fn bytes(ranks: u32, here: u32) -> usize {
+        Self::slots_offset(ranks, here) + 2 * ranks as usize * SLOT_BYTES
     }
 
     fn counters_offset(ranks: u32) -> usize {
         size_of::<Header>() + ranks as usize * size_of::<RankStatus>()
     }
 
-    fn slots_offset(ranks: u32) -> usize {
-        Self::counters_offset(ranks) + ranks as usize * size_of::<RankCounters>()
+    fn slots_offset(ranks: u32, here: u32) -> usize {
+        Self::counters_offset(ranks) + here as usize * size_of::<RankCounters>()
     }
 
     /// The number of ranks in the job.
@@ -217,12 +221,13 @@ impl ControlBlock {
         unsafe { &*lines.add(rank as usize) }
     }
 
-    /// The counters and states of a rank.
+    /// The counters and states of a rank of this host.
     pub fn counters(&self, rank: u32) -> &'static RankCounters {
-        assert!(rank < self.ranks);
+        let place = self.status(rank).place.load(Ordering::Relaxed);
+        assert!(place < self.here);
         let all = (self.base + Self::counters_offset(self.ranks)) as *const RankCounters;
-        // SAFETY: `rank` was checked; counters consist of atomics and are never unmapped.
-        unsafe { &*all.add(rank as usize) }
+        // SAFETY: `place` was checked; counters consist of atomics and are never unmapped.
+        unsafe { &*all.add(place as usize) }
     }
 
     /// The time to a second, for states that are too frequent to read a clock: nanoseconds of the
@@ -337,7 +342,7 @@ impl ControlBlock {
     fn slot(&self, round: u32, rank: u32) -> *mut u8 {
         assert!(rank < self.ranks);
         let set = (round & 1) as usize * self.ranks as usize;
-        (self.base + Self::slots_offset(self.ranks) + (set + rank as usize) * SLOT_BYTES) as *mut u8
+        (self.base + Self::slots_offset(self.ranks, self.here) + (set + rank as usize) * SLOT_BYTES) as *mut u8
     }
 
     /// Writes `bytes` (at most [`SLOT_BYTES`]) to the slot of `rank`, the caller.
@@ -417,7 +422,7 @@ mod tests {
     #[test]
     fn tools_read_only_control_blocks_of_their_version() {
         use std::path::Path;
-        let bytes = ControlBlock::bytes(2);
+        let bytes = ControlBlock::bytes(2, 2);
         let memory = mem::anon_memory("gasnet-control-test", Path::new("/tmp"), &mut |_| ()).unwrap();
         memory.resize(bytes).unwrap();
         let read = |length| ControlBlock::of_another(memory.fd(), length).map(|control| control.ranks());

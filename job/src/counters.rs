@@ -1,14 +1,17 @@
 //! Counters and states of the ranks of a host, for `gasnet_info --attach`. They are in the job
 //! control block, which outlives a rank that hangs.
 //!
-//! A rank has [`RankCounters`]; each of its threads writes a [`Lane`] of it, by relaxed loads and
-//! stores: no locks, no calls, no lines that other ranks write. Readers see words of slightly
-//! different times.
+//! A rank has [`RankCounters`]; each of its threads writes a [`Lane`] of it, and a [`Traffic`] for
+//! each group of peers, by relaxed loads and stores: no locks, no calls, no lines that other ranks
+//! write. Readers see words of slightly different times.
+//!
+//! A group is a power of two of consecutive ranks ([`group_shift`]): one rank in jobs of up to
+//! [`GROUPS`]. The memory is sparse: pages that no thread writes take none.
 //!
 //! Times are nanoseconds of the monotonic clock; 0 is unknown. Waits have their own. Reading the
 //! clock costs more than a handler, so handlers and polls take the time of the host's
 //! [coarse clock](super::control_block::ControlBlock::coarse_clock), which the node agent sets
-//! every second.
+//! every second. Then it also [samples](Lane::sample) what each thread does.
 //!
 //! A change of anything here, or of the structures of the control block before it, changes
 //! [`VERSION`].
@@ -16,14 +19,53 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Version of the control block up to the counters, for tools of another libgasnet.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Lanes of a rank. Threads above that number share the last one, where counts may be lost and the
 /// state is that of the thread that wrote last.
-pub const LANES: usize = 8;
+pub const LANES: usize = 32;
 /// Kinds of messages: Short, Medium, Long requests; then replies.
 pub const KINDS: usize = 6;
 /// Kinds of one-sided operations ([`OneSided`]).
 pub const ONE_SIDED: usize = 3;
+/// Maximum number of groups of peers.
+pub const GROUPS: usize = 64;
+
+/// The binary logarithm of the number of ranks in a group, in a job of `size` ranks.
+pub fn group_shift(size: u32) -> u32 {
+    u32::BITS - (size.saturating_sub(1) / GROUPS as u32).leading_zeros()
+}
+
+/// The words of a [`Traffic`]. Each operation touches one cache line of it.
+pub mod words {
+    use super::{KINDS, ONE_SIDED};
+    use std::ops::Range;
+
+    /// Messages that the client has sent, by kind.
+    pub const SENT: Range<usize> = 0..KINDS;
+    /// Bytes of the payloads of Mediums and of Longs.
+    pub const SENT_BYTES: Range<usize> = 6..8;
+    /// Messages to the client's handlers, by kind.
+    pub const RECEIVED: Range<usize> = 8..8 + KINDS;
+    /// Bytes of their payloads, likewise.
+    pub const RECEIVED_BYTES: Range<usize> = 14..16;
+    /// One-sided operations over a network, by kind.
+    pub const ACCESSES: Range<usize> = 16..16 + ONE_SIDED;
+    /// Their bytes.
+    pub const ACCESS_BYTES: Range<usize> = 19..19 + ONE_SIDED;
+    /// All of them, and padding.
+    pub const COUNT: usize = 24;
+}
+
+/// Traffic of a thread with a group of peers, by [`words`].
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Traffic(pub [AtomicU64; words::COUNT]);
+
+impl Traffic {
+    const fn new() -> Self {
+        Self([const { AtomicU64::new(0) }; words::COUNT])
+    }
+}
 
 /// A one-sided operation, as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,10 +184,6 @@ impl HandlerWord {
 pub struct Lane {
     /// The kernel's number of the thread; 0: the lane is free.
     pub thread: AtomicU64,
-    /// The present wait ([`WaitWord`]), once it has left its spinning phase.
-    pub wait: AtomicU64,
-    /// When it did.
-    pub wait_since: AtomicU64,
     /// The client's running handler of a request and of a reply ([`HandlerWord`]). That of a reply
     /// may run inside that of a request; no others nest.
     pub handlers: [AtomicU64; 2],
@@ -155,48 +193,50 @@ pub struct Lane {
     pub polls: AtomicU64,
     /// The coarse time of the last poll.
     pub polled: AtomicU64,
-    /// Messages that the client has sent, by kind.
-    pub sent: [AtomicU64; KINDS],
-    /// Messages to the client's handlers, by kind.
-    pub received: [AtomicU64; KINDS],
-    /// Bytes of the payloads that the client has sent.
-    pub sent_bytes: AtomicU64,
-    /// Bytes of the payloads that its handlers have received.
-    pub received_bytes: AtomicU64,
-    /// One-sided operations over a network, by kind.
-    pub one_sided: [AtomicU64; ONE_SIDED],
-    /// Their bytes.
-    pub one_sided_bytes: [AtomicU64; ONE_SIDED],
+    /// The coarse time of the last poll that found something.
+    pub found: AtomicU64,
+    /// The present wait ([`WaitWord`]), once it has left its spinning phase.
+    pub wait: AtomicU64,
+    /// When it did.
+    pub wait_since: AtomicU64,
     /// Messages refused to a client that does not wait (`GEX_FLAG_IMMEDIATE`).
     pub refused: AtomicU64,
     /// Waits by their reason; those for room and for the conduit are refused attempts.
     pub waits: [AtomicU64; Wait::ALL.len() + 1],
     /// Collectives begun.
     pub collectives: AtomicU64,
-    /// The coarse time of the last poll that found something.
-    pub found: AtomicU64,
+    /// Seconds in which the thread was seen in a handler, in a wait outside handlers, and in
+    /// neither. The node agent writes them.
+    pub samples: [AtomicU64; 3],
 }
 
 impl Lane {
+    /// Adds what the thread does now to the samples.
+    pub fn sample(&self) {
+        let is_set = |word: &AtomicU64| word.load(Ordering::Relaxed) != 0;
+        let doing = match () {
+            () if !is_set(&self.thread) => return,
+            () if self.handlers.iter().any(is_set) => 0,
+            () if is_set(&self.wait) => 1,
+            () => 2,
+        };
+        add(&self.samples[doing], 1);
+    }
+
     const fn new() -> Self {
         Self {
             thread: AtomicU64::new(0),
-            wait: AtomicU64::new(0),
-            wait_since: AtomicU64::new(0),
             handlers: [const { AtomicU64::new(0) }; 2],
             handlers_since: [const { AtomicU64::new(0) }; 2],
             polls: AtomicU64::new(0),
             polled: AtomicU64::new(0),
-            sent: [const { AtomicU64::new(0) }; KINDS],
-            received: [const { AtomicU64::new(0) }; KINDS],
-            sent_bytes: AtomicU64::new(0),
-            received_bytes: AtomicU64::new(0),
-            one_sided: [const { AtomicU64::new(0) }; ONE_SIDED],
-            one_sided_bytes: [const { AtomicU64::new(0) }; ONE_SIDED],
+            found: AtomicU64::new(0),
+            wait: AtomicU64::new(0),
+            wait_since: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             waits: [const { AtomicU64::new(0) }; Wait::ALL.len() + 1],
             collectives: AtomicU64::new(0),
-            found: AtomicU64::new(0),
+            samples: [const { AtomicU64::new(0) }; 3],
         }
     }
 }
@@ -221,10 +261,13 @@ pub struct RankCounters {
     pub segment_bytes: AtomicU64,
     /// Its threads.
     pub lanes: [Lane; LANES],
+    /// Their traffic, by groups of peers.
+    pub traffic: [[Traffic; GROUPS]; LANES],
 }
 
 impl RankCounters {
     /// All zero, as in a new control block.
+    #[allow(clippy::large_stack_arrays)] // For statics.
     pub const fn new() -> Self {
         Self {
             is_on: AtomicU32::new(0),
@@ -232,6 +275,7 @@ impl RankCounters {
             exchange_since: AtomicU64::new(0),
             segment_bytes: AtomicU64::new(0),
             lanes: [const { Lane::new() }; LANES],
+            traffic: [const { [const { Traffic::new() }; GROUPS] }; LANES],
         }
     }
 }
@@ -242,7 +286,7 @@ impl Default for RankCounters {
     }
 }
 
-const _: () = assert!(size_of::<Lane>() == 384 && size_of::<RankCounters>() == 64 + LANES * 384);
+const _: () = assert!(size_of::<RankCounters>() == 64 + LANES * (256 + GROUPS * 192));
 
 #[cfg(test)]
 mod tests {
@@ -273,22 +317,45 @@ mod tests {
     #[test]
     fn the_layout_is_that_of_its_version() {
         use std::mem::offset_of;
-        let state = [
+        let lane = [
             offset_of!(Lane, thread),
-            offset_of!(Lane, wait_since),
             offset_of!(Lane, handlers),
-            offset_of!(Lane, polled),
-        ];
-        assert_eq!(state, [0, 16, 24, 64]);
-        let counts = [
-            offset_of!(Lane, sent),
-            offset_of!(Lane, received),
-            offset_of!(Lane, sent_bytes),
-            offset_of!(Lane, one_sided),
+            offset_of!(Lane, polls),
+            offset_of!(Lane, wait),
             offset_of!(Lane, waits),
-            offset_of!(Lane, collectives),
+            offset_of!(Lane, samples),
+            size_of::<Lane>(),
         ];
-        assert_eq!(counts, [72, 120, 168, 184, 240, 336]);
-        assert_eq!((offset_of!(RankCounters, lanes), VERSION), (64, 2));
+        assert_eq!(lane, [0, 8, 40, 64, 88, 192, 256]);
+        let rank = [offset_of!(RankCounters, lanes), offset_of!(RankCounters, traffic)];
+        assert_eq!((rank, size_of::<Traffic>(), VERSION), ([64, 64 + 256 * LANES], 192, 3));
+    }
+
+    #[test]
+    fn an_operation_touches_one_line() {
+        use words::*;
+        for (calls, bytes) in [(SENT, SENT_BYTES), (RECEIVED, RECEIVED_BYTES), (ACCESSES, ACCESS_BYTES)] {
+            assert!(calls.end <= bytes.start && calls.start / 8 == (bytes.end - 1) / 8);
+        }
+    }
+
+    #[test]
+    fn groups_are_single_ranks_while_they_suffice() {
+        let last = |size: u32| (group_shift(size), (size - 1) >> group_shift(size));
+        assert_eq!([1, 2, 64].map(last), [(0, 0), (0, 1), (0, 63)]);
+        assert_eq!([65, 128, 129].map(last), [(1, 32), (1, 63), (2, 32)]);
+        assert!(last(u32::MAX).1 < GROUPS as u32);
+    }
+
+    #[test]
+    fn samples_prefer_the_handler() {
+        let lane = Lane::new();
+        let mut seen = Vec::new();
+        for word in [&lane.polls, &lane.thread, &lane.wait, &lane.handlers[1]] {
+            word.store(1, Ordering::Relaxed);
+            lane.sample();
+            seen.push(lane.samples.each_ref().map(|count| count.load(Ordering::Relaxed)));
+        }
+        assert_eq!(seen, [[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 1, 1]]);
     }
 }

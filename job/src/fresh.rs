@@ -33,7 +33,7 @@ pub struct Program {
 }
 
 impl Program {
-    pub fn of_this(options: &StartOptions, ranks: u32) -> Result<Self, JobError> {
+    pub fn of_this(options: &StartOptions, ranks: u32, here: u32) -> Result<Self, JobError> {
         let words = started::words();
         if words.is_empty() {
             return refuse(
@@ -41,7 +41,7 @@ impl Program {
                  lost. Start it with mpiexec, mpirun or srun",
             );
         }
-        let control = host::control_memory(options, ranks)?;
+        let control = host::control_memory(options, ranks, here)?;
         Ok(Self { words, control })
     }
 

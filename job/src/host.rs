@@ -61,10 +61,10 @@ pub(super) fn host_memory(options: &StartOptions) -> Result<AnonMemory, JobError
 }
 
 /// The memory of the job control block.
-pub(super) fn control_memory(options: &StartOptions, ranks: u32) -> Result<AnonMemory, JobError> {
+pub(super) fn control_memory(options: &StartOptions, ranks: u32, here: u32) -> Result<AnonMemory, JobError> {
     let memory = anon_memory(options, CONTROL_NAME)?;
     memory
-        .resize(ControlBlock::bytes(ranks))
+        .resize(ControlBlock::bytes(ranks, here))
         .map_err(|e| JobError::io("allocating the job control block", &e))?;
     Ok(memory)
 }

@@ -51,11 +51,18 @@ impl Job {
         memory: RankMemory,
         control_socket: Option<OwnedFd>,
     ) -> Self {
+        let here = host_state
+            .host
+            .map_or_else(Vec::new, |host| host_state.layout.ranks_on(host));
+        let place = here.binary_search(&rank).unwrap_or(0);
+        host_state
+            .control
+            .status(rank)
+            .place
+            .store(place as u32, Ordering::Relaxed);
         Self {
             rank,
-            here: host_state
-                .host
-                .map_or_else(Vec::new, |host| host_state.layout.ranks_on(host)),
+            here,
             layout: host_state.layout.clone(),
             pid: process::pid(),
             token: host_state.token,

@@ -44,7 +44,9 @@ pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
     let HostPlan { layout, host, tree } = place;
     let here = host.map_or(0, |host| layout.ranks_on(host).len() as u32);
     let relayed = !tree.is_alone();
-    let program = are_fresh.then(|| Program::of_this(options, layout.size)).transpose()?;
+    let program = are_fresh
+        .then(|| Program::of_this(options, layout.size, here))
+        .transpose()?;
     let control = match &program {
         None => control_block(options, layout.size, here, relayed)
             .map_err(|e| JobError::io("mapping the job control block", &e))?,
@@ -67,7 +69,7 @@ pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
 
 /// A control block for forked ranks. Where there is no memory object for it, tools cannot find it.
 fn control_block(options: &StartOptions, ranks: u32, here: u32, relayed: bool) -> io::Result<ControlBlock> {
-    match control_memory(options, ranks) {
+    match control_memory(options, ranks, here) {
         Ok(memory) => ControlBlock::on(memory.fd(), ranks, here, relayed),
         Err(_) => ControlBlock::create(ranks, here, relayed),
     }

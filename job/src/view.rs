@@ -1,9 +1,14 @@
 //! Views of ranks, for tools: read from the job control block, without asking the processes.
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::control_block::ControlBlock;
-use super::counters::{HandlerWord, Lane, WaitWord, KINDS, ONE_SIDED};
+use super::counters::{words, HandlerWord, Lane, Traffic, Wait, WaitWord, GROUPS};
 use gasnet_sys::net;
 use gasnet_sys::process::{self, Pid};
 
@@ -32,6 +37,32 @@ impl Process {
     }
 }
 
+/// Counts of traffic, by [`words`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrafficView(pub [u64; words::COUNT]);
+
+impl TrafficView {
+    fn add(&mut self, traffic: &Traffic) {
+        for (sum, word) in self.0.iter_mut().zip(&traffic.0) {
+            *sum += word.load(Ordering::Relaxed);
+        }
+    }
+
+    /// The sum of some of the words.
+    pub fn sum(&self, of: Range<usize>) -> u64 {
+        self.0[of].iter().sum()
+    }
+}
+
+/// Traffic of a rank with a group of peers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerView {
+    /// The number of the group.
+    pub group: u32,
+    /// Its traffic.
+    pub traffic: TrafficView,
+}
+
 /// A thread of a rank. Times are nanoseconds of its host's monotonic clock, 0 if unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadView {
@@ -47,22 +78,16 @@ pub struct ThreadView {
     pub polled: u64,
     /// The last poll that found something.
     pub found: u64,
-    /// Messages sent, by kind.
-    pub sent: [u64; KINDS],
-    /// Messages received, by kind.
-    pub received: [u64; KINDS],
-    /// Bytes of payload, sent and received.
-    pub bytes: [u64; 2],
-    /// One-sided operations over a network, by kind.
-    pub one_sided: [u64; ONE_SIDED],
-    /// Their bytes.
-    pub one_sided_bytes: [u64; ONE_SIDED],
+    /// Traffic with all peers.
+    pub traffic: TrafficView,
     /// Messages refused to a client that does not wait.
     pub refused: u64,
     /// Waits, by the number of their reason.
-    pub waits: Vec<u64>,
+    pub waits: [u64; Wait::ALL.len() + 1],
     /// Collectives begun.
     pub collectives: u64,
+    /// Seconds seen in a handler, in a wait, and in neither.
+    pub samples: [u64; 3],
 }
 
 /// A rank.
@@ -88,8 +113,12 @@ pub struct RankView {
     pub exchange_since: u64,
     /// Bytes of its attached segment.
     pub segment_bytes: u64,
+    /// Bytes that its memory objects take, by use. Others share some.
+    pub memory: Vec<(String, u64)>,
     /// Threads that have called GASNet.
     pub threads: Vec<ThreadView>,
+    /// Groups of peers with which there was traffic.
+    pub peers: Vec<PeerView>,
 }
 
 impl RankView {
@@ -138,6 +167,19 @@ fn view(control: &ControlBlock, rank: u32) -> Option<RankView> {
     } else {
         Process::Runs
     };
+    let mut peers = [TrafficView::default(); GROUPS];
+    let mut threads = Vec::new();
+    // Traffic of unused lanes is memory that nothing has touched yet, and reading would allocate.
+    for (lane, traffic) in counters.lanes.iter().zip(&counters.traffic) {
+        let mut thread = thread(lane);
+        if thread.thread != 0 || thread.polls > 0 {
+            for (sum, group) in peers.iter_mut().zip(traffic) {
+                sum.add(group);
+                thread.traffic.add(group);
+            }
+            threads.push(thread);
+        }
+    }
     Some(RankView {
         rank,
         host: String::new(),
@@ -149,13 +191,27 @@ fn view(control: &ControlBlock, rank: u32) -> Option<RankView> {
         exchanges: counters.exchanges.load(Ordering::Relaxed),
         exchange_since: counters.exchange_since.load(Ordering::Relaxed),
         segment_bytes: counters.segment_bytes.load(Ordering::Relaxed),
-        threads: counters
-            .lanes
-            .iter()
-            .map(thread)
-            .filter(|t| t.thread != 0 || t.polls > 0)
+        memory: memory(pid),
+        threads,
+        peers: (0..)
+            .zip(peers)
+            .filter(|(_, traffic)| *traffic != TrafficView::default())
+            .map(|(group, traffic)| PeerView { group, traffic })
             .collect(),
     })
+}
+
+/// The job's memory objects that a process has open, without the pages that nothing has touched.
+fn memory(pid: Pid) -> Vec<(String, u64)> {
+    let object = |path: PathBuf| {
+        let name = fs::read_link(&path).ok()?;
+        let name = name.to_str()?.strip_suffix(" (deleted)")?.rsplit_once("gasnet-")?.1;
+        let end = name.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(name.len());
+        Some((name[..end].to_owned(), fs::metadata(path).ok()?.blocks() * 512))
+    };
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let objects: BTreeMap<_, _> = open.filter_map(|entry| object(entry.path())).collect();
+    objects.into_iter().collect()
 }
 
 fn thread(lane: &Lane) -> ThreadView {
@@ -170,13 +226,10 @@ fn thread(lane: &Lane) -> ThreadView {
         polls: read(&lane.polls),
         polled: read(&lane.polled),
         found: read(&lane.found),
-        sent: lane.sent.each_ref().map(read),
-        received: lane.received.each_ref().map(read),
-        bytes: [read(&lane.sent_bytes), read(&lane.received_bytes)],
-        one_sided: lane.one_sided.each_ref().map(read),
-        one_sided_bytes: lane.one_sided_bytes.each_ref().map(read),
+        traffic: TrafficView::default(),
         refused: read(&lane.refused),
-        waits: lane.waits.iter().map(read).collect(),
+        waits: lane.waits.each_ref().map(read),
         collectives: read(&lane.collectives),
+        samples: lane.samples.each_ref().map(read),
     }
 }

@@ -291,7 +291,10 @@ pub struct RemoteOperation {
 pub fn start(domain: &Domain, operation: &RemoteOperation, op: &'static Op) -> Result<(), Busy> {
     let RemoteOperation { peer, ref call, flags } = *operation;
     let bytes = codes::bytes(call.dt);
-    thread::current().recorder.get().accesses(OneSided::Atomic, bytes);
+    thread::current()
+        .recorder
+        .get()
+        .accesses(OneSided::Atomic, peer.rank, bytes);
     let rt = runtime::get();
     if flags.has(Flags::AD_REL) {
         // SYNC POINT ad: earlier writes are visible before the request is. The other end is the

@@ -181,7 +181,10 @@ fn send_from_host(message: &Message<'_>, flags: Flags) -> Result<(), Busy> {
 /// Counts a message that is sent.
 #[inline(always)]
 pub fn count(m: &Message<'_>) {
-    thread::current().recorder.get().sends(m.class, m.category, m.bytes);
+    thread::current()
+        .recorder
+        .get()
+        .sends(m.class, m.category, m.target.rank, m.bytes);
 }
 
 /// The kind of a message.

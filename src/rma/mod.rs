@@ -80,7 +80,10 @@ impl Access {
     /// Counts it, for `gasnet_info --attach`.
     #[inline(always)]
     fn count(&self, what: OneSided) {
-        thread::current().recorder.get().accesses(what, self.bytes);
+        thread::current()
+            .recorder
+            .get()
+            .accesses(what, self.peer.rank, self.bytes);
     }
 
     /// The way to the remote side, which the local side can take.

@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 
 use super::control_block::{ControlBlock, Phase};
 use super::control_socket::RankMessage;
+use super::counters::Lane;
 use super::layout::JobLayout;
 use super::options::ExitTimeouts;
 use super::pmi::daemon::ManagerDaemon;
@@ -124,6 +125,7 @@ pub fn run(setup: AgentSetup<'_>) -> i32 {
         start_line: StartLine::new(),
         shutdown: Shutdown::new(),
         clock: Clock::start(),
+        sampled: 0,
         leave_at: None,
         held_at: None,
         reported: None,
@@ -181,6 +183,8 @@ struct Agent<'a> {
     out_of_memory: OutOfMemory,
     /// Whether ranks need the coarse clock.
     counts: bool,
+    /// When the states of their threads were last sampled, in nanoseconds.
+    sampled: u64,
     leave_at: Option<Instant>,
     /// The last check of ranks for debuggers.
     held_at: Option<Instant>,
@@ -294,8 +298,13 @@ impl Agent<'_> {
     /// Sleeps until an event, or for one check interval while the job ends.
     fn wait(&mut self) {
         if self.counts {
-            let clock = self.setup.control.coarse_clock();
-            clock.store(monotonic_ns(), Ordering::Relaxed);
+            let (control, now) = (&self.setup.control, monotonic_ns());
+            control.coarse_clock().store(now, Ordering::Relaxed);
+            if now.saturating_sub(self.sampled) >= CLOCK.as_nanos() as u64 {
+                self.sampled = now;
+                let lanes = self.running().flat_map(|child| &control.counters(child.rank).lanes);
+                lanes.for_each(Lane::sample);
+            }
         }
         let mut items = vec![fd::readable(self.signals.fd())];
         items.extend(self.setup.children.iter().flat_map(Child::poll_items));

@@ -26,8 +26,9 @@ pub fn give(
     local_ranks: BTreeMap<u32, LocalRank>,
 ) -> Result<AgentSetup<'_>, JobError> {
     let relayed = !tree.is_alone();
-    let control_memory = host::control_memory(options, layout.size)?;
-    let control = ControlBlock::on(control_memory.fd(), layout.size, local_ranks.len() as u32, relayed)
+    let here = local_ranks.len() as u32;
+    let control_memory = host::control_memory(options, layout.size, here)?;
+    let control = ControlBlock::on(control_memory.fd(), layout.size, here, relayed)
         .map_err(|e| JobError::io("mapping the job control block", &e))?;
     let mut cpus: Vec<u32> = local_ranks.values().flat_map(|m| m.cpus.iter().copied()).collect();
     cpus.sort_unstable();

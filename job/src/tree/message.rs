@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use super::super::control_block::Phase;
 use super::super::counters::{HandlerWord, WaitWord};
 use super::super::layout::RankRange;
-use super::super::view::{Process, RankView, ThreadView};
+use super::super::view::{PeerView, Process, RankView, ThreadView, TrafficView};
 use super::secret::Secret;
 
 /// A value in a frame.
@@ -143,6 +143,28 @@ macro_rules! states {
 
 states! { WaitWord HandlerWord }
 
+/// Most counts are zero: a bit for each that is not, and those.
+impl Field for TrafficView {
+    fn put(&self, frame: &mut Vec<u8>) {
+        let set = |mask: u32, (bit, &count): (usize, &u64)| mask | u32::from(count != 0) << bit;
+        self.0.iter().enumerate().fold(0, set).put(frame);
+        self.0
+            .iter()
+            .filter(|&&count| count != 0)
+            .for_each(|count| count.put(frame));
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        let (mask, mut all) = (u32::take(from)?, Self::default());
+        for (bit, count) in all.0.iter_mut().enumerate() {
+            if mask >> bit & 1 != 0 {
+                *count = Field::take(from)?;
+            }
+        }
+        Some(all)
+    }
+}
+
 /// A structure whose fields travel in this order.
 macro_rules! structure {
     ($name:ident { $($field:ident),* }) => {
@@ -242,8 +264,11 @@ structure!(RankView {
     exchanges,
     exchange_since,
     segment_bytes,
-    threads
+    memory,
+    threads,
+    peers
 });
+structure!(PeerView { group, traffic });
 structure!(ThreadView {
     thread,
     wait,
@@ -251,14 +276,11 @@ structure!(ThreadView {
     polls,
     polled,
     found,
-    sent,
-    received,
-    bytes,
-    one_sided,
-    one_sided_bytes,
+    traffic,
     refused,
     waits,
-    collectives
+    collectives,
+    samples
 });
 
 /// Bytes of the length that a frame begins with.
@@ -436,11 +458,13 @@ mod tests {
             in_handler: false,
             peer: Some(3),
         };
+        let mut traffic = TrafficView::default();
+        (traffic.0[0], traffic.0[5], traffic.0[23]) = (1, 1 << 50, 3);
         let thread = ThreadView {
             wait: Some((wait, 1 << 33)),
             handlers: [None, Some((HandlerWord { index: 200, source: 4 }, 9))],
-            sent: [1, 2, 3, 4, 5, 1 << 50],
-            waits: vec![0, 7],
+            traffic,
+            waits: [7; Wait::ALL.len() + 1],
             ..ThreadView::default()
         };
         RankView {
@@ -455,6 +479,8 @@ mod tests {
             exchange_since: 0,
             segment_bytes: 1 << 35,
             threads: vec![thread, ThreadView::default()],
+            memory: vec![("comm".into(), 4096)],
+            peers: vec![PeerView { group: 63, traffic }],
         }
     }
 

@@ -21,6 +21,9 @@ mod memory;
 mod metrics;
 #[path = "gasnet_info/network.rs"]
 mod network;
+mod page;
+#[path = "gasnet_info/picture.rs"]
+mod picture;
 #[path = "gasnet_info/processors.rs"]
 mod processors;
 #[path = "gasnet_info/providers.rs"]
@@ -54,6 +57,7 @@ usage: gasnet_info [option]...
                       node agent's or the launcher's, of the same user
       --watch [S]     with --attach: again every S seconds (2)
       --prometheus    with --attach: as metrics in Prometheus's text format
+      --html          with --attach: as a page with a picture of the traffic between ranks
       --json          print one JSON object
       --env-markdown  print the variables as the page docs/env.md
   -h, --help          print this text
@@ -88,6 +92,8 @@ fn main() -> ExitCode {
             form = Form::Json;
         } else if argument == "--prometheus" {
             form = Form::Prometheus;
+        } else if argument == "--html" {
+            form = Form::Html;
         } else if ["--attach", "--watch"].contains(&argument.as_str()) {
             let value = arguments.next_if(|next| !next.starts_with('-'));
             if let Err(why) = attach.add(&argument, value.as_deref()) {
@@ -101,7 +107,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     }
-    if attach.is_made() || form == Form::Prometheus {
+    if attach.is_made() || [Form::Prometheus, Form::Html].contains(&form) {
         return attach.run(form);
     }
     if topics.is_empty() {

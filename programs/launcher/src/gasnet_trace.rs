@@ -13,6 +13,7 @@ mod json;
 mod line;
 #[path = "gasnet_trace/model.rs"]
 mod model;
+mod page;
 #[path = "gasnet_trace/perfetto.rs"]
 mod perfetto;
 #[path = "gasnet_trace/report.rs"]

@@ -4,20 +4,21 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
+use std::ops::Range;
 use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
 
 use crate::waits::{named, seconds, Doing, Sample, State};
-use crate::{json, metrics};
+use crate::{json, metrics, picture};
 use gasnet_job::attach::JobView;
-use gasnet_job::counters::{Wait, KINDS, ONE_SIDED};
-use gasnet_job::view::{RankView, ThreadView};
+use gasnet_job::counters::{group_shift, words, Wait, KINDS, ONE_SIDED};
+use gasnet_job::view::{RankView, ThreadView, TrafficView};
 
 /// Time between two readings, by which ranks that poll differ from those that do not.
 const STEP: Duration = Duration::from_millis(100);
 /// Names of the kinds of messages, in the order of their counts.
-pub const KIND_NAMES: [&str; KINDS] = [
+const KIND_NAMES: [&str; KINDS] = [
     "request_short",
     "request_medium",
     "request_long",
@@ -26,8 +27,23 @@ pub const KIND_NAMES: [&str; KINDS] = [
     "reply_long",
 ];
 
+/// Those with payloads.
+const PAYLOAD_NAMES: [&str; 2] = ["medium", "long"];
 /// Names of the kinds of one-sided operations, likewise.
-pub const ONE_SIDED_NAMES: [&str; ONE_SIDED] = ["put", "get", "atomic"];
+const ONE_SIDED_NAMES: [&str; ONE_SIDED] = ["put", "get", "atomic"];
+/// Counts of traffic: name, names of their kinds, and where they are.
+pub const TRAFFIC: [(&str, &[&str], Range<usize>); 6] = [
+    ("sent", &KIND_NAMES, words::SENT),
+    ("sent_bytes", &PAYLOAD_NAMES, words::SENT_BYTES),
+    ("received", &KIND_NAMES, words::RECEIVED),
+    ("received_bytes", &PAYLOAD_NAMES, words::RECEIVED_BYTES),
+    ("one_sided", &ONE_SIDED_NAMES, words::ACCESSES),
+    ("one_sided_bytes", &ONE_SIDED_NAMES, words::ACCESS_BYTES),
+];
+/// What a thread was seen doing, in the order of the samples.
+pub const SAMPLE_NAMES: [&str; 3] = ["handler", "wait", "other"];
+/// Pairs of ranks with most messages that the report lists.
+const PAIRS: usize = 10;
 
 /// The options.
 #[derive(Debug, Default)]
@@ -42,6 +58,7 @@ pub enum Form {
     Text,
     Json,
     Prometheus,
+    Html,
 }
 
 impl Request {
@@ -70,10 +87,10 @@ impl Request {
     /// Prints the report, or reports until the job has ended.
     pub fn run(&self, form: Form) -> ExitCode {
         let Some(pid) = self.pid else {
-            let option = if form == Form::Prometheus {
-                "--prometheus"
-            } else {
-                "--watch"
+            let option = match form {
+                Form::Prometheus => "--prometheus",
+                Form::Html => "--html",
+                Form::Text | Form::Json => "--watch",
             };
             eprintln!("gasnet_info: {option} needs --attach PID");
             return ExitCode::from(2);
@@ -91,9 +108,10 @@ impl Request {
             let now = read(&job);
             let states = now.states(&earlier);
             let text = match form {
-                Form::Text => as_text(&now, &states),
-                Form::Json => as_json(&now, &states),
+                Form::Text => as_text(&now, &states, &earlier),
+                Form::Json => as_json(&now, &states, &earlier),
                 Form::Prometheus => metrics::of(&now, &states),
+                Form::Html => picture::of(&now, &states, &earlier),
             };
             let mut out = io::stdout();
             let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -151,7 +169,16 @@ pub fn total(rank: &RankView, of: impl Fn(&ThreadView) -> u64) -> u64 {
     rank.threads.iter().map(of).sum()
 }
 
-fn as_text(now: &Sample, states: &[State]) -> String {
+/// The share of seconds in which the threads of a rank were seen doing this, an index in
+/// [`SAMPLE_NAMES`].
+pub fn share(rank: &RankView, doing: usize) -> String {
+    match total(rank, |thread| thread.samples.iter().sum()) {
+        0 => "-".into(),
+        all => format!("{} %", total(rank, |thread| thread.samples[doing]) * 100 / all),
+    }
+}
+
+fn as_text(now: &Sample, states: &[State], earlier: &Sample) -> String {
     let ranks = &now.reading.ranks;
     let hosts: BTreeSet<_> = ranks.iter().map(|rank| &rank.host).collect();
     let mut out = format!("Job of {} ranks", now.size);
@@ -170,7 +197,7 @@ fn as_text(now: &Sample, states: &[State]) -> String {
     };
     let _ = writeln!(
         out,
-        "{:>6}  {}{:>8}  {:<18} {:>8} {:>12} {:>12} {:>14}",
+        "{:>6}  {}{:>8}  {:<18} {:>8} {:>12} {:>12} {:>10} {:>8} {:>6}",
         "rank",
         host("host"),
         "pid",
@@ -178,21 +205,25 @@ fn as_text(now: &Sample, states: &[State]) -> String {
         "since",
         "sent",
         "received",
-        "polls"
+        "polls/s",
+        "handlers",
+        "waits"
     );
     for (index, rank) in ranks.iter().enumerate() {
         let state = states.iter().find(|state| state.rank == index);
         let _ = writeln!(
             out,
-            "{:>6}  {}{:>8}  {:<18} {:>8} {:>12} {:>12} {:>14}",
+            "{:>6}  {}{:>8}  {:<18} {:>8} {:>12} {:>12} {:>10} {:>8} {:>6}",
             rank.rank,
             host(&rank.host),
             rank.pid,
             state.map_or(String::new(), |state| word(state.doing)),
             state.and_then(|state| state.age).map_or("-".into(), seconds),
-            total(rank, |thread| thread.sent.iter().sum()),
-            total(rank, |thread| thread.received.iter().sum()),
-            total(rank, |thread| thread.polls),
+            total(rank, |thread| thread.traffic.sum(words::SENT)),
+            total(rank, |thread| thread.traffic.sum(words::RECEIVED)),
+            now.poll_rate(earlier, rank),
+            share(rank, 0),
+            share(rank, 1),
         );
     }
     let silent = now.silent();
@@ -206,16 +237,23 @@ fn as_text(now: &Sample, states: &[State]) -> String {
     for cycle in now.cycles(states) {
         let _ = writeln!(out, "  CYCLE: {}", path(&cycle));
     }
+    let unhandled = now.unhandled();
+    if !unhandled.is_empty() {
+        out += "\nMessages sent and not yet handled\n";
+    }
+    for (from, to, count) in unhandled.iter().take(PAIRS) {
+        let _ = writeln!(out, "  rank {from} -> rank {to}: {count}");
+    }
     out + "\n"
 }
 
 /// `rank 0 -> rank 2 -> rank 0`.
-fn path(cycle: &[u32]) -> String {
+pub fn path(cycle: &[u32]) -> String {
     let ranks = cycle.iter().chain(cycle.first()).map(|rank| format!("rank {rank}"));
     ranks.collect::<Vec<_>>().join(" -> ")
 }
 
-fn as_json(now: &Sample, states: &[State]) -> String {
+fn as_json(now: &Sample, states: &[State], earlier: &Sample) -> String {
     let ranks = now.reading.ranks.iter().enumerate().map(|(index, rank)| {
         let states = states.iter().filter(|state| state.rank == index).map(|state| {
             json::object([
@@ -229,12 +267,25 @@ fn as_json(now: &Sample, states: &[State]) -> String {
             ("host", json::string(&rank.host)),
             ("pid", rank.pid.to_string()),
             ("states", json::array(states)),
+            ("polls_per_second", now.poll_rate(earlier, rank).to_string()),
             ("segment_bytes", rank.segment_bytes.to_string()),
+            (
+                "memory",
+                json::object(rank.memory.iter().map(|(name, bytes)| (name, bytes.to_string()))),
+            ),
             ("threads", json::array(rank.threads.iter().map(thread))),
+            ("peers", json::array(peers(now.size, rank))),
         ])
     });
     let lines = now.descriptions(states);
     let cycles = now.cycles(states);
+    let unhandled = now.unhandled().into_iter().map(|(from, to, count)| {
+        json::object([
+            ("from", from.to_string()),
+            ("to", to.to_string()),
+            ("messages", count.to_string()),
+        ])
+    });
     let numbers = |cycle: &Vec<u32>| json::array(cycle.iter().map(u32::to_string));
     json::object([
         ("size", now.size.to_string()),
@@ -242,6 +293,7 @@ fn as_json(now: &Sample, states: &[State]) -> String {
         ("ranks", json::array(ranks)),
         ("waits", json::array(lines.iter().map(|line| json::string(line)))),
         ("cycles", json::array(cycles.iter().map(numbers))),
+        ("unhandled", json::array(unhandled)),
     ]) + "\n"
 }
 
@@ -249,24 +301,40 @@ fn or_null(number: Option<u64>) -> String {
     number.map_or("null".into(), |number| number.to_string())
 }
 
+fn counted(names: &[&'static str], counts: &[u64]) -> String {
+    json::object(names.iter().zip(counts).map(|(name, n)| (*name, n.to_string())))
+}
+
+fn traffic(traffic: &TrafficView) -> [(&'static str, String); 6] {
+    TRAFFIC.map(|(name, kinds, counts)| (name, counted(kinds, &traffic.0[counts])))
+}
+
+/// The peers of a rank: each has the first and last rank of its group.
+fn peers(size: u32, rank: &RankView) -> impl Iterator<Item = String> + '_ {
+    rank.peers.iter().map(move |peer| {
+        let ranks = json::array(group(size, peer.group).map(|rank| rank.to_string()));
+        json::object([("ranks", ranks)].into_iter().chain(traffic(&peer.traffic)))
+    })
+}
+
+/// The first and the last rank of a group of peers.
+pub fn group(size: u32, group: u32) -> [u32; 2] {
+    let shift = group_shift(size);
+    let first = group << shift;
+    [first, (first | ((1 << shift) - 1)).min(size - 1)]
+}
+
 fn thread(thread: &ThreadView) -> String {
-    let named = |names: &[&'static str], counts: &[u64]| {
-        json::object(names.iter().zip(counts).map(|(name, n)| (*name, n.to_string())))
-    };
     let waits = Wait::ALL
         .iter()
         .map(|&wait| (reason(wait), thread.waits[wait as usize].to_string()));
-    json::object([
+    let own = [
         ("thread", thread.thread.to_string()),
         ("polls", thread.polls.to_string()),
-        ("sent", named(&KIND_NAMES, &thread.sent)),
-        ("received", named(&KIND_NAMES, &thread.received)),
-        ("sent_bytes", thread.bytes[0].to_string()),
-        ("received_bytes", thread.bytes[1].to_string()),
-        ("one_sided", named(&ONE_SIDED_NAMES, &thread.one_sided)),
-        ("one_sided_bytes", named(&ONE_SIDED_NAMES, &thread.one_sided_bytes)),
         ("refused", thread.refused.to_string()),
         ("waits", json::object(waits)),
         ("collectives", thread.collectives.to_string()),
-    ])
+        ("samples", counted(&SAMPLE_NAMES, &thread.samples)),
+    ];
+    json::object(own.into_iter().chain(traffic(&thread.traffic)))
 }

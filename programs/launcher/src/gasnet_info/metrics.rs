@@ -1,12 +1,13 @@
 //! `--prometheus`: the counters and states of a running job in Prometheus's text format 0.0.4, for
 //! the text file collector of a node exporter.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::attach::{reason, total, word, KIND_NAMES, ONE_SIDED_NAMES};
+use crate::attach::{group, reason, total, word, SAMPLE_NAMES, TRAFFIC};
 use crate::waits::{Sample, State};
 use gasnet_job::counters::Wait;
-use gasnet_job::view::{RankView, ThreadView};
+use gasnet_job::view::{PeerView, RankView, ThreadView};
 
 /// The series of a metric for one rank: labels beside `rank` and `host`, and a value.
 type Series = Vec<(String, u64)>;
@@ -33,30 +34,6 @@ impl Metrics<'_> {
     fn count(&mut self, name: &str, help: &str, of: impl Fn(&ThreadView) -> u64) {
         self.add(name, "counter", help, |_, rank| vec![(String::new(), total(rank, &of))]);
     }
-
-    /// Adds counters that a label tells apart: its values, and where their counts are.
-    fn count_each(&mut self, name: &str, help: &str, by: &str, values: &[(String, Count)]) {
-        self.add(name, "counter", help, |_, rank| {
-            let series = |(value, count): &(String, Count)| (label(by, value), total(rank, count));
-            values.iter().map(series).collect()
-        });
-    }
-}
-
-/// The place of a count in a thread.
-type Count = Box<dyn Fn(&ThreadView) -> u64>;
-
-/// Names, and the counts that `of` finds at their index.
-fn each<'a>(
-    names: impl IntoIterator<Item = &'a str>,
-    of: impl Fn(&ThreadView, usize) -> u64 + Copy + 'static,
-) -> Vec<(String, Count)> {
-    let count = |index| Box::new(move |thread: &ThreadView| of(thread, index)) as Count;
-    names
-        .into_iter()
-        .enumerate()
-        .map(|(index, name)| (name.into(), count(index)))
-        .collect()
 }
 
 /// All metrics.
@@ -65,47 +42,60 @@ pub fn of(now: &Sample, states: &[State]) -> String {
         ranks: &now.reading.ranks,
         text: String::new(),
     };
-    let kinds = |of: fn(&ThreadView, usize) -> u64| each(KIND_NAMES, of);
-    let sent = kinds(|thread, kind| thread.sent[kind]);
-    all.count_each("sent_total", "Active Messages that the client has sent.", "kind", &sent);
-    let received = kinds(|thread, kind| thread.received[kind]);
-    all.count_each("received_total", "Active Messages to its handlers.", "kind", &received);
-    all.count("sent_bytes_total", "Bytes of the payloads sent.", |thread| {
-        thread.bytes[0]
-    });
-    all.count("received_bytes_total", "Bytes of the payloads received.", |thread| {
-        thread.bytes[1]
-    });
-    let one_sided = |of: fn(&ThreadView, usize) -> u64| each(ONE_SIDED_NAMES, of);
-    let operations = one_sided(|thread, kind| thread.one_sided[kind]);
-    all.count_each(
-        "one_sided_total",
-        "Puts, gets and atomics over a network.",
-        "kind",
-        &operations,
-    );
-    let bytes = one_sided(|thread, kind| thread.one_sided_bytes[kind]);
-    all.count_each("one_sided_bytes_total", "Their bytes.", "kind", &bytes);
+    for (name, kinds, counts) in TRAFFIC {
+        let help = "Client messages, and puts, gets and atomics over a network, or their bytes.";
+        all.add(&format!("{name}_total"), "counter", help, |_, rank| {
+            let series = |(kind, at): (&str, usize)| (label("kind", kind), total(rank, |thread| thread.traffic.0[at]));
+            kinds.iter().copied().zip(counts.clone()).map(series).collect()
+        });
+        all.add(&format!("peer_{name}_total"), "counter", help, |_, rank| {
+            let series = |peer: &PeerView| {
+                let ranks = label("peer", &ranks(now.size, peer.group));
+                (ranks, peer.traffic.sum(counts.clone()))
+            };
+            rank.peers.iter().map(series).filter(|&(_, count)| count > 0).collect()
+        });
+    }
     let help = "Messages refused to a client that does not wait.";
     all.count("refused_total", help, |thread| thread.refused);
     all.count("polls_total", "Polls.", |thread| thread.polls);
-    let waits = each(Wait::ALL.map(reason), |thread, index| {
-        thread.waits[Wait::ALL[index] as usize]
+    all.add("waits_total", "counter", "Waits.", |_, rank| {
+        let series = |&wait: &Wait| {
+            let reason = label("reason", reason(wait));
+            (reason, total(rank, |thread| thread.waits[wait as usize]))
+        };
+        Wait::ALL.iter().map(series).collect()
     });
-    all.count_each("waits_total", "Waits.", "reason", &waits);
     all.count("collectives_total", "Collectives begun.", |thread| thread.collectives);
+    let help = "Seconds in which threads were seen in a handler, in a wait, or elsewhere.";
+    all.add("sampled_seconds_total", "counter", help, |_, rank| {
+        let series = |(at, name): (usize, _)| (label("doing", name), total(rank, |thread| thread.samples[at]));
+        SAMPLE_NAMES.into_iter().enumerate().map(series).collect()
+    });
+    all.add("memory_bytes", "gauge", "Shared memory in use.", |_, rank| {
+        let series = |(name, bytes): &(String, u64)| (label("use", name), *bytes);
+        rank.memory.iter().map(series).collect()
+    });
     let segment = |_, rank: &RankView| vec![(String::new(), rank.segment_bytes)];
     all.add("segment_bytes", "gauge", "Size of the attached segment.", segment);
-    let help = "Seconds for which the rank is in this state; 0 if unknown.";
+    let help = "Seconds for which a thread of the rank is in this state, the most of all; 0 if unknown.";
     all.add("state_seconds", "gauge", help, |index, _| {
-        let mine = states.iter().find(|state| state.rank == index);
-        let series = |state: &State| {
-            let seconds = state.age.unwrap_or(0) / 1_000_000_000;
-            (label("state", &word(state.doing)), seconds)
-        };
-        mine.map(series).into_iter().collect()
+        let mut ages: BTreeMap<String, u64> = BTreeMap::new();
+        for state in states.iter().filter(|state| state.rank == index) {
+            let age = ages.entry(label("state", &word(state.doing))).or_default();
+            *age = state.age.map_or(0, |ns| ns / 1_000_000_000).max(*age);
+        }
+        ages.into_iter().collect()
     });
     all.text
+}
+
+/// `3`, or `4-7` for a group of several ranks.
+fn ranks(size: u32, number: u32) -> String {
+    match group(size, number) {
+        [first, last] if first == last => first.to_string(),
+        [first, last] => format!("{first}-{last}"),
+    }
 }
 
 /// A label, behind others.
@@ -121,5 +111,13 @@ mod tests {
     #[test]
     fn values_of_labels_are_escaped() {
         assert_eq!(label("x", "a\\b\"c\nd"), r#",x="a\\b\"c\nd""#);
+    }
+
+    #[test]
+    fn groups_are_named_by_their_ranks() {
+        assert_eq!(
+            [(64, 63), (65, 0), (65, 32)].map(|(size, group)| ranks(size, group)),
+            ["63", "0-1", "64"]
+        );
     }
 }

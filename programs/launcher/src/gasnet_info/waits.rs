@@ -1,11 +1,12 @@
 //! The waits of a job: what each rank does, in words, and who waits for whom in cycles.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use gasnet_conduit::Class;
 use gasnet_job::attach::Reading;
-use gasnet_job::counters::{HandlerWord, Wait, WaitWord};
+use gasnet_job::counters::{group_shift, words, HandlerWord, Wait, WaitWord};
 use gasnet_job::view::{Process, RankView, ThreadView};
 
 /// A reading of a job.
@@ -109,7 +110,7 @@ impl Sample {
     }
 
     /// The known ranks for which a state waits.
-    fn waited_for(&self, state: &State) -> Vec<u32> {
+    pub fn waited_for(&self, state: &State) -> Vec<u32> {
         let me = &self.reading.ranks[state.rank];
         let those = |is_late: &dyn Fn(&RankView) -> bool| {
             let late = self
@@ -128,6 +129,33 @@ impl Sample {
             Doing::InExit => those(&|other| !other.in_exit && other.process != Process::Ended),
             _ => Vec::new(),
         }
+    }
+
+    /// Pairs of ranks, and the messages between them that are not handled yet, most first. Where
+    /// ranks share counters, and of hosts that are not known, there are none.
+    pub fn unhandled(&self) -> Vec<(u32, u32, u64)> {
+        let ranks = &self.reading.ranks;
+        let mut pairs = Vec::new();
+        for from in ranks.iter().filter(|_| group_shift(self.size) == 0) {
+            for peer in &from.peers {
+                let Ok(to) = ranks.binary_search_by_key(&peer.group, |rank| rank.rank) else {
+                    continue;
+                };
+                let back = ranks[to].peers.iter().find(|peer| peer.group == from.rank);
+                let handled = back.map_or(0, |back| back.traffic.sum(words::RECEIVED));
+                let count = peer.traffic.sum(words::SENT).saturating_sub(handled);
+                pairs.push((from.rank, peer.group, count));
+            }
+        }
+        pairs.retain(|&(.., count)| count > 0);
+        pairs.sort_by_key(|&(.., count)| Reverse(count));
+        pairs
+    }
+
+    /// Polls of a rank in a second.
+    pub fn poll_rate(&self, earlier: &Self, view: &RankView) -> u64 {
+        let ns = self.reading.at.saturating_sub(earlier.reading.at).max(1);
+        (u128::from(polls_since(earlier, view)) * 1_000_000_000 / u128::from(ns)) as u64
     }
 
     /// Cycles of waits, each from its lowest rank on.
@@ -269,13 +297,18 @@ fn of_thread(thread: &ThreadView) -> Option<(Doing, u64)> {
     }
 }
 
+/// The number of times that a rank has polled since an earlier reading; 0 if it was not there.
+fn polls_since(earlier: &Sample, view: &RankView) -> u64 {
+    let polls = |view: &RankView| view.threads.iter().map(|thread| thread.polls).sum::<u64>();
+    let before = earlier.reading.ranks.iter().find(|before| before.rank == view.rank);
+    before.map_or(0, |before| polls(view).wrapping_sub(polls(before)))
+}
+
 /// The state of a rank without waits and handlers, and since when.
 fn of_idle(view: &RankView, earlier: &Sample, now: u64) -> (Doing, u64) {
     let last = |of: fn(&ThreadView) -> u64| view.threads.iter().map(of).max().unwrap_or(0);
-    let polls = |view: &RankView| view.threads.iter().map(|thread| thread.polls).sum::<u64>();
-    let before = earlier.reading.ranks.iter().find(|before| before.rank == view.rank);
     let (polled, found) = (last(|thread| thread.polled), last(|thread| thread.found));
-    if before.is_none_or(|before| polls(before) == polls(view)) {
+    if polls_since(earlier, view) == 0 {
         (Doing::Computes, polled)
     } else if now.saturating_sub(found) < RECENTLY {
         (Doing::Receives, 0)
@@ -372,6 +405,7 @@ fn shortest_cycle(edges: &BTreeMap<u32, Vec<u32>>, lowest: u32) -> Option<Vec<u3
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gasnet_job::view::{PeerView, TrafficView};
 
     fn found(edges: &[(u32, &[u32])]) -> Vec<Vec<u32>> {
         cycles(&edges.iter().map(|(from, to)| (*from, to.to_vec())).collect())
@@ -402,7 +436,9 @@ mod tests {
             exchanges: 3,
             exchange_since: 0,
             segment_bytes: 0,
+            memory: vec![],
             threads,
+            peers: vec![],
         }
     }
 
@@ -535,6 +571,39 @@ mod tests {
                 "rank 1 has waited 40 s for an event",
             ]
         );
+    }
+
+    #[test]
+    fn messages_on_their_way_are_those_not_handled() {
+        let peer = |group, sent, received| {
+            let mut traffic = TrafficView::default();
+            (traffic.0[words::SENT.start], traffic.0[words::RECEIVED.end - 1]) = (sent, received);
+            PeerView { group, traffic }
+        };
+        let mut ranks = [0, 1, 3].map(|number| rank(number, vec![])).to_vec();
+        ranks[0].peers = vec![peer(0, 5, 5), peer(1, 10, 0), peer(2, 9, 0), peer(3, 3, 6)];
+        ranks[1].peers = vec![peer(0, 2, 7)];
+        ranks[2].peers = vec![peer(0, 6, 0), peer(3, 1, 0)];
+        let mut now = sample(ranks);
+        // Rank 2 is on a host that is not known.
+        assert_eq!(now.unhandled(), [(0, 1, 3), (0, 3, 3), (1, 0, 2), (3, 3, 1)]);
+        now.size = 65;
+        assert_eq!(now.unhandled(), []);
+    }
+
+    #[test]
+    fn polls_have_a_rate() {
+        let mut now = sample(vec![rank(0, vec![thread(None, None)]), rank(1, vec![])]);
+        let earlier = sample(now.reading.ranks[..1].to_vec());
+        now.reading.at += 100_000_000;
+        now.reading.ranks[0].threads[0].polls += 20;
+        let rates: Vec<u64> = now
+            .reading
+            .ranks
+            .iter()
+            .map(|rank| now.poll_rate(&earlier, rank))
+            .collect();
+        assert_eq!(rates, [200, 0]);
     }
 
     #[test]

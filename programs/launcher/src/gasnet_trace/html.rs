@@ -1,15 +1,12 @@
-//! A self-contained HTML page: `page.html` with the data as JSON, which its script draws. It has no
-//! external references. Style and helpers are those of the page of `gasnet_perf`, too.
+//! The page of a trace.
 
 use std::collections::BTreeMap;
 
 use super::json;
 use super::model::{Model, Sums, CLASSES, STATES};
+use super::page::{self, cell, numbers, strings, Member};
 use super::states::{self, States};
 
-const PAGE: &str = include_str!("page.html");
-const STYLE: &str = include_str!("../../../page/style.css");
-const HELPERS: &str = include_str!("../../../page/helpers.js");
 /// Maximum rows and columns of the matrix. With more ranks, consecutive ranks share a row.
 const MATRIX_SIDE: u32 = 128;
 /// Maximum slices of the timeline: per lane, and in total.
@@ -19,11 +16,19 @@ const LANES: usize = 256;
 /// Rows of the list of source lines.
 const SOURCES: usize = 25;
 
-/// A name, and its value as JSON.
-type Member = (&'static str, String);
-
 /// The data of the page, as JSON.
 pub fn data(model: &Model) -> String {
+    let mut data = members(model);
+    data.push(("title", json::string(&title(model))));
+    json::object(data)
+}
+
+/// The page.
+pub fn page(model: &Model) -> String {
+    page::page(&title(model), members(model))
+}
+
+fn members(model: &Model) -> Vec<Member> {
     let states = states::of(model);
     let mut data = about(model);
     data.extend(matrix(model));
@@ -31,16 +36,7 @@ pub fn data(model: &Model) -> String {
     data.push(("times", times(model, &states)));
     data.extend(timeline(model, &states));
     data.extend(tables(model));
-    json::object(data)
-}
-
-pub fn page(model: &Model) -> String {
-    let data = data(model);
-    // In a script element only the end tag and comments are special; both begin with <.
-    PAGE.replace("/*STYLE*/", STYLE)
-        .replace("/*HELPERS*/", HELPERS)
-        .replace("<!--TITLE-->", &escape(&title(model)))
-        .replace("/*DATA*/null", &data.replace('<', "\\u003c"))
+    data
 }
 
 fn title(model: &Model) -> String {
@@ -50,21 +46,6 @@ fn title(model: &Model) -> String {
         if program.is_empty() { "trace" } else { program },
         model.size
     )
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-}
-
-fn numbers<N: ToString>(items: impl IntoIterator<Item = N>) -> String {
-    json::array(items.into_iter().map(|number| number.to_string()))
-}
-
-fn strings<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
-    json::array(items.into_iter().map(json::string))
 }
 
 fn about(model: &Model) -> Vec<Member> {
@@ -77,7 +58,6 @@ fn about(model: &Model) -> Vec<Member> {
     hosts.sort_unstable();
     hosts.dedup();
     vec![
-        ("title", json::string(&title(model))),
         ("program", json::string(&model.program)),
         ("size", model.size.to_string()),
         ("traced", model.ranks.len().to_string()),
@@ -86,7 +66,7 @@ fn about(model: &Model) -> Vec<Member> {
         ("span", model.span().to_string()),
         ("lines", model.lines.to_string()),
         ("hosts", strings(hosts)),
-        ("warnings", strings(model.warnings.iter().map(String::as_str))),
+        ("warnings", strings(&model.warnings)),
         ("classes", strings(CLASSES)),
         ("states", strings(STATES)),
     ]
@@ -102,7 +82,7 @@ fn matrix(model: &Model) -> [Member; 2] {
     }
     let rows = cells
         .into_iter()
-        .map(|((class, from, to), [count, bytes])| format!("[{class},{from},{to},{count},{bytes}]"));
+        .map(|((class, from, to), [count, bytes])| cell(class, from, to, count, bytes));
     [("group", group.to_string()), ("matrix", json::array(rows))]
 }
 
