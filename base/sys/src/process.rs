@@ -330,14 +330,14 @@ pub fn spawn_own_thread(
         });
     crate::signal::set_mask(&mask);
     if started.is_ok() {
-        OWN_THREADS.fetch_add(1, Ordering::Relaxed);
+        OWN_THREADS.fetch_add(1, Ordering::Release);
     }
     started
 }
 
 /// The calling thread, which the client has started, is one of this library from now on.
 pub fn count_own_thread() {
-    OWN_THREADS.fetch_add(1, Ordering::Relaxed);
+    OWN_THREADS.fetch_add(1, Ordering::Release);
 }
 
 /// Threads of this process; 0 if `/proc` is not readable. Does not allocate.
@@ -347,9 +347,12 @@ pub fn threads() -> u32 {
     links.saturating_sub(2) as u32
 }
 
-/// Threads of this process that are not this library's; 0 if `/proc` is not readable.
+/// Threads of this process that are not this library's; 0 if `/proc` is not readable. One of the
+/// library that starts meanwhile may be among them; none of the client's is left out.
 pub fn client_threads() -> u32 {
-    threads().saturating_sub(OWN_THREADS.load(Ordering::Relaxed))
+    // Read first: the kernel counts each of them from now on.
+    let own = OWN_THREADS.load(Ordering::Acquire);
+    threads().saturating_sub(own)
 }
 
 /// Keeps the shared object that contains this code mapped until the process ends. The object may be
