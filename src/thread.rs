@@ -6,10 +6,12 @@
 //! again. There is no limit on the number of threads: a retired state is freed, and what may
 //! outlive it (Ops) lives in `event`'s table.
 
+mod count;
+
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_void, CStr};
 use std::ptr;
-use std::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
 use crate::am::prepared::SrcDesc;
@@ -22,6 +24,7 @@ use crate::stall::Watch;
 use crate::sync::Mode;
 use crate::types::PeerCompletion;
 use crate::wait::oversubscription::{PollYields, YieldStats};
+use count::Count;
 use gasnet_conduit::{config, JobRank};
 use gasnet_sys::process;
 use gasnet_sys::signal::AlternateStack;
@@ -123,8 +126,8 @@ thread_local! {
 }
 
 /// Threads that have a state now: the client's, and the library's.
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static OF_LIBRARY: AtomicUsize = AtomicUsize::new(0);
+static LIVE: Count = Count(AtomicUsize::new(0));
+static OF_LIBRARY: Count = Count(AtomicUsize::new(0));
 /// Whether a thread without state is inside the conduit, in exit.
 static POLLS_IN_EXIT: AtomicBool = AtomicBool::new(false);
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -197,7 +200,7 @@ pub fn are_several() -> bool {
 /// Client threads that have a state now.
 #[inline]
 pub fn live() -> usize {
-    LIVE.load(Ordering::SeqCst)
+    LIVE.now()
 }
 
 /// Makes the calling thread, if it has a state, count where new threads do.
@@ -208,9 +211,15 @@ pub fn count_anew() {
     }
 }
 
-/// Threads of the library that have a state now, and so may look at any object of the client.
-pub fn of_library() -> usize {
-    OF_LIBRARY.load(Ordering::SeqCst)
+/// Threads of the library that have a state now.
+fn of_library() -> usize {
+    OF_LIBRARY.now()
+}
+
+/// Threads of the library that may have loaded a pointer to an object of the client. The caller has
+/// cleared all pointers to it.
+pub fn readers_of_library() -> usize {
+    OF_LIBRARY.of_readers()
 }
 
 /// Registers, once, what the end of a thread calls with its state: `on_end`; and what is called
@@ -245,10 +254,10 @@ extern "C" fn retire(state: *mut c_void) {
     free.orphan(thread.blocking);
     free.retire(thread.set.get());
     if thread.of_client {
-        LIVE.fetch_sub(1, Ordering::SeqCst);
+        LIVE.leave();
         count_changed();
     } else {
-        OF_LIBRARY.fetch_sub(1, Ordering::SeqCst);
+        OF_LIBRARY.leave();
     }
 }
 
@@ -301,9 +310,7 @@ fn create(of_client: bool) -> &'static Thread {
     }));
     CURRENT.set(thread);
     let count = if of_client { &LIVE } else { &OF_LIBRARY };
-    count.fetch_add(1, Ordering::SeqCst);
-    // SYNC POINT segment-pointer (`segment/create.rs`).
-    fence(Ordering::SeqCst);
+    count.enter();
     // SAFETY: the key exists; its value goes to `retire` when this thread ends.
     let failed = unsafe { libc::pthread_setspecific(key, thread as *const c_void) };
     assert_eq!(failed, 0, "pthread_setspecific failed: no memory for a thread's state");

@@ -8,6 +8,8 @@
 //! All fields are atomics or accessed through raw pointers, because a process may die between any
 //! two instructions. Waits end nevertheless: the agent advances the phase when a rank dies.
 
+mod barrier;
+
 use std::io;
 use std::mem::size_of;
 use std::net::{IpAddr, Ipv6Addr};
@@ -16,6 +18,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::counters::{RankCounters, VERSION};
+use barrier::Barrier;
 use gasnet_sys::{fd, futex, mem};
 
 /// Progress of the job's end. It only grows.
@@ -99,10 +102,7 @@ struct Header {
     phase: AtomicU32,
     /// Exit code of the job; valid from `Announced` on.
     code: AtomicU32,
-    /// Ranks in the current barrier; alone on its cache line.
-    arrived: RankStatus,
-    /// Number of the current barrier. Waiters sleep on this word.
-    generation: RankStatus,
+    barrier: Barrier,
     /// Incremented by the node agent while the job ends.
     beats: AtomicU32,
     host_words: HostWords,
@@ -255,7 +255,7 @@ impl ControlBlock {
     pub fn advance(&self, phase: Phase) {
         self.header().phase.fetch_max(phase as u32, Ordering::AcqRel);
         futex::wake_all(&self.header().phase);
-        futex::wake_all(&self.header().generation.waits);
+        self.header().barrier.wake();
     }
 
     /// Shows ranks in exit that the node agent runs. Node agent only.
@@ -306,15 +306,8 @@ impl ControlBlock {
 
     /// Enters the barrier. Returns a ticket for [`ControlBlock::barrier_done`], and whether the
     /// caller must notify the node agent that all ranks of this host have entered.
-    ///
-    /// SYNC POINT job-barrier: the arrivals (acquire-release) and the new generation (release) pair
-    /// with the acquire load in `barrier_done`. Writes of a rank before it entered are visible to
-    /// every rank that has seen the barrier done. The agent is notified through a socket, which
-    /// orders memory as a lock does.
     pub fn barrier_enter(&self) -> (u32, bool) {
-        let header = self.header();
-        let ticket = header.generation.waits.load(Ordering::Acquire);
-        let last = header.arrived.waits.fetch_add(1, Ordering::AcqRel) + 1 == self.here;
+        let (ticket, last) = self.header().barrier.enter(self.here);
         if last && !self.relayed {
             self.release_barrier();
         }
@@ -323,20 +316,17 @@ impl ControlBlock {
 
     /// Releases the barrier that all ranks of this host have entered.
     pub fn release_barrier(&self) {
-        let header = self.header();
-        header.arrived.waits.store(0, Ordering::Relaxed);
-        header.generation.waits.fetch_add(1, Ordering::Release);
-        futex::wake_all(&header.generation.waits);
+        self.header().barrier.release();
     }
 
     /// Whether all ranks have entered the barrier of `ticket`.
     pub fn barrier_done(&self, ticket: u32) -> bool {
-        self.header().generation.waits.load(Ordering::Acquire) != ticket
+        self.header().barrier.is_done(ticket)
     }
 
     /// Sleeps until the barrier may be done, at most for `limit`.
     pub fn barrier_sleep(&self, ticket: u32, limit: Duration) {
-        futex::wait(&self.header().generation.waits, ticket, limit);
+        self.header().barrier.sleep(ticket, limit);
     }
 
     fn slot(&self, round: u32, rank: u32) -> *mut u8 {

@@ -2,6 +2,7 @@
 
 fn main() {
     println!("cargo:rustc-cfg=loom");
-    println!("cargo:rustc-check-cfg=cfg(loom)");
+    println!("cargo:rustc-check-cfg=cfg(loom, gasnet_tsan)");
+    println!("cargo:rustc-check-cfg=cfg(feature, values(\"debug-checks\"))");
     println!("cargo:rerun-if-changed=build.rs");
 }

@@ -16,12 +16,11 @@ if [ -z "$SCRATCH" ]; then
     done <"$ROOT/proofs/models/weakenings.txt"
     exit $status
 fi
-mkdir -p "$SCRATCH/tree"
 status=0
 while IFS='|' read -r model file expression; do
     case $model in '' | '#'*) continue ;; esac
-    rm -rf "$SCRATCH/tree/src" "$SCRATCH/tree/proofs" "$SCRATCH/tree/conduit" "$SCRATCH/tree/base"
-    cp -R "$ROOT/src" "$ROOT/proofs" "$ROOT/conduit" "$ROOT/base" "$SCRATCH/tree/"
+    rm -rf "$SCRATCH/tree" && mkdir "$SCRATCH/tree"
+    for folder in base conduit job proofs src; do cp -R "$ROOT/$folder" "$SCRATCH/tree/"; done
     sed -i -E "$expression" "$SCRATCH/tree/$file"
     name="weakened $file: $expression"
     if cmp -s "$ROOT/$file" "$SCRATCH/tree/$file"; then

@@ -2,7 +2,6 @@
 //! "gex_EP_BindSegment").
 
 use std::ptr;
-use std::sync::atomic::{fence, Ordering};
 
 use super::{register, register_device, segment_memory, Memory, Segment};
 use crate::endpoint;
@@ -31,17 +30,16 @@ static RETIRED: Retired = Retired(Mutex::new(Vec::new()));
 /// one, and the client orders its calls. In PAR, add those of the library that run handlers
 /// (`GASNET_RCV_THREAD`), which count as none of the client's.
 ///
-/// SYNC POINT segment-pointer: a thread is counted before it loads its first pointer, and the
-/// caller has cleared the pointers before the count is read, with a fence on both sides. Either the
-/// count includes the thread, or the thread finds no pointer.
+/// The caller has cleared the pointers. Among the client's threads, which the kernel counts, one
+/// that is counted no more, or not yet, has none: it has ended, or the caller will start it.
 fn readers() -> u32 {
     if Mode::get() != Mode::Par {
         return 1;
     }
-    fence(Ordering::SeqCst);
-    match (process::client_threads(), thread::of_library()) {
-        (0, _) => 0,
-        (clients, own) => clients + own as u32,
+    let own = thread::readers_of_library() as u32;
+    match process::client_threads() {
+        0 => 0,
+        clients => clients + own,
     }
 }
 

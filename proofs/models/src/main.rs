@@ -40,11 +40,15 @@ mod followers;
 #[allow(dead_code)]
 #[path = "../../../src/hsl.rs"]
 mod hsl;
+#[path = "../../../job/src/control_block/barrier.rs"]
+mod job_barrier;
 #[path = "../../../base/sys/src/padded.rs"]
 pub mod padded;
 #[allow(dead_code)]
 #[path = "../../../src/sync.rs"]
 mod sync;
+#[path = "../../../src/thread/count.rs"]
+mod thread_count;
 #[allow(dead_code)]
 #[path = "../../../base/sys/src/word_mutex.rs"]
 pub mod word_mutex;

@@ -5,9 +5,11 @@ mod coll_buffers;
 mod comm;
 mod event;
 mod followers;
+mod job_barrier;
 mod locks;
 mod pool;
 mod ring;
+mod segment_pointer;
 
 use loom::cell::UnsafeCell;
 
@@ -59,6 +61,13 @@ pub const ALL: &[(&str, fn(), usize)] = &[
     ("followers: a follower is notified", followers::notification, 3),
     ("followers: all threads are woken", followers::all, 2),
     ("followers: a leader that leaves is replaced", followers::promotion, 3),
+    ("job barrier: two ranks", job_barrier::two_ranks, 3),
+    ("job barrier: the node agent releases", job_barrier::relayed, 2),
+    (
+        "segment pointer: no reader of a freed segment",
+        segment_pointer::freed,
+        3,
+    ),
 ];
 
 /// Plain memory that threads hand over: loom fails on unordered accesses.
