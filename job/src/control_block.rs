@@ -11,7 +11,6 @@
 mod barrier;
 
 use std::io;
-use std::mem::size_of;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{IntoRawFd, RawFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -19,6 +18,7 @@ use std::time::Duration;
 
 use super::counters::{RankCounters, VERSION};
 use barrier::Barrier;
+use gasnet_sys::padded::Padded;
 use gasnet_sys::{fd, futex, mem};
 
 /// Progress of the job's end. It only grows.
@@ -75,9 +75,6 @@ pub struct RankStatus {
     pub place: AtomicU32,
 }
 
-#[repr(C, align(64))]
-struct HostWords([AtomicU64; 2]);
-
 /// Tells tools whether they can read the memory.
 #[repr(C, align(64))]
 struct Identity {
@@ -91,21 +88,18 @@ struct Identity {
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"GEXcntrl");
 
-/// Nanoseconds of the monotonic clock, set by the node agent; alone on its cache line.
-#[repr(C, align(64))]
-struct CoarseClock(AtomicU64);
-
 #[repr(C, align(64))]
 struct Header {
     identity: Identity,
-    clock: CoarseClock,
+    /// Nanoseconds of the monotonic clock, set by the node agent.
+    clock: Padded<AtomicU64>,
     phase: AtomicU32,
     /// Exit code of the job; valid from `Announced` on.
     code: AtomicU32,
     barrier: Barrier,
     /// Incremented by the node agent while the job ends.
     beats: AtomicU32,
-    host_words: HostWords,
+    host_words: Padded<[AtomicU64; 2]>,
     /// The IPv6 form of this host's address, its high half first; 0: unknown.
     address: [AtomicU64; 2],
 }
@@ -196,7 +190,7 @@ impl ControlBlock {
     }
 
     fn counters_offset(ranks: u32) -> usize {
-        size_of::<Header>() + ranks as usize * size_of::<RankStatus>()
+        (size_of::<Header>() + ranks as usize * size_of::<RankStatus>()).next_multiple_of(align_of::<RankCounters>())
     }
 
     fn slots_offset(ranks: u32, here: u32) -> usize {
@@ -233,7 +227,7 @@ impl ControlBlock {
     /// The time to a second, for states that are too frequent to read a clock: nanoseconds of the
     /// monotonic clock; 0 while no node agent sets it.
     pub fn coarse_clock(&self) -> &'static AtomicU64 {
-        &self.header().clock.0
+        &self.header().clock
     }
 
     /// The number in the name of the socket at which the root of the tree answers for all hosts; 0
@@ -301,7 +295,7 @@ impl ControlBlock {
 
     /// Two words, initially zero, on which the runtimes of the host's ranks agree.
     pub fn host_words(&self) -> &'static [AtomicU64; 2] {
-        &self.header().host_words.0
+        &self.header().host_words
     }
 
     /// Enters the barrier. Returns a ticket for [`ControlBlock::barrier_done`], and whether the

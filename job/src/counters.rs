@@ -18,6 +18,8 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use gasnet_sys::padded::{Padded, LINE};
+
 /// Version of the control block up to the counters, for tools of another libgasnet.
 pub const VERSION: u32 = 3;
 /// Lanes of a rank. Threads above that number share the last one, where counts may be lost and the
@@ -260,7 +262,7 @@ pub struct RankCounters {
     /// Size of the client's attached segment.
     pub segment_bytes: AtomicU64,
     /// Its threads.
-    pub lanes: [Lane; LANES],
+    pub lanes: [Padded<Lane>; LANES],
     /// Their traffic, by groups of peers.
     pub traffic: [[Traffic; GROUPS]; LANES],
 }
@@ -274,7 +276,7 @@ impl RankCounters {
             exchanges: AtomicU32::new(0),
             exchange_since: AtomicU64::new(0),
             segment_bytes: AtomicU64::new(0),
-            lanes: [const { Lane::new() }; LANES],
+            lanes: [const { Padded(Lane::new()) }; LANES],
             traffic: [const { [const { Traffic::new() }; GROUPS] }; LANES],
         }
     }
@@ -286,7 +288,7 @@ impl Default for RankCounters {
     }
 }
 
-const _: () = assert!(size_of::<RankCounters>() == 64 + LANES * (256 + GROUPS * 192));
+const _: () = assert!(size_of::<RankCounters>() == LINE + LANES * (256 + GROUPS * 192));
 
 #[cfg(test)]
 mod tests {
@@ -328,7 +330,10 @@ mod tests {
         ];
         assert_eq!(lane, [0, 8, 40, 64, 88, 192, 256]);
         let rank = [offset_of!(RankCounters, lanes), offset_of!(RankCounters, traffic)];
-        assert_eq!((rank, size_of::<Traffic>(), VERSION), ([64, 64 + 256 * LANES], 192, 3));
+        assert_eq!(
+            (rank, size_of::<Traffic>(), VERSION),
+            ([LINE, LINE + 256 * LANES], 192, 3)
+        );
     }
 
     #[test]

@@ -26,7 +26,6 @@ use std::time::{Duration, Instant};
 
 use super::control_block::{ControlBlock, Phase};
 use super::control_socket::RankMessage;
-use super::counters::Lane;
 use super::layout::JobLayout;
 use super::options::ExitTimeouts;
 use super::pmi::daemon::ManagerDaemon;
@@ -303,7 +302,7 @@ impl Agent<'_> {
             if now.saturating_sub(self.sampled) >= CLOCK.as_nanos() as u64 {
                 self.sampled = now;
                 let lanes = self.running().flat_map(|child| &control.counters(child.rank).lanes);
-                lanes.for_each(Lane::sample);
+                lanes.for_each(|lane| lane.sample());
             }
         }
         let mut items = vec![fd::readable(self.signals.fd())];
