@@ -1,6 +1,7 @@
 # Sourced by steps that need Debian packages without installing them: they are unpacked into
-# folders of $UNPACKED, also those of arm64, with lists of apt's own there.
+# folders of $UNPACKED, also those of OTHERS, with lists of apt's own there.
 UNPACKED=$BUILD/unpacked
+OTHERS="arm64 ppc64el"
 
 # apt_tool apt-get|apt-cache OPTION...
 apt_tool() {
@@ -12,8 +13,9 @@ apt_tool() {
 apt_update() {
     command -v apt-get >/dev/null || { echo "apt is not here"; return 1; }
     rm -rf "$UNPACKED/apt" && mkdir -p "$UNPACKED/apt/lists/partial" "$UNPACKED/apt/archives/partial"
+    # shellcheck disable=SC2086 # several words
     cat >"$UNPACKED/apt/conf" <<CONF
-APT::Architectures { "$(dpkg --print-architecture)"; "arm64"; };
+APT::Architectures { $(printf '"%s"; ' "$(dpkg --print-architecture)" $OTHERS)};
 APT::Sandbox::User "";
 Acquire::Retries "3";
 Dir::State "$UNPACKED/apt";
@@ -29,23 +31,25 @@ unpack() (
     for package in *.deb; do dpkg -x "$package" .. && rm "$package" || exit 1; done
 )
 
-# unpack_rust VERSION: Rust of this version, with the standard library for AArch64, too, the LLVM
+# unpack_rust VERSION: Rust of this version, with the standard libraries for OTHERS, too, the LLVM
 # that it names, and a script that runs it, $UNPACKED/rust/rustc.
 unpack_rust() (
-    folder=$UNPACKED/rust
-    [ "$("$folder/rustc" --version 2>/dev/null | sed 's/rustc \([0-9]*\.[0-9]*\)\..*/\1/')" != "$1" ] || exit 0
+    folder=$UNPACKED/rust contents="$1 for $OTHERS"
+    [ "$(cat "$folder/contents" 2>/dev/null)" != "$contents" ] || exit 0
     apt_update || exit 1
     version=$(apt_tool apt-cache madison rustc-web | sed -n "s/^ *rustc-web | \($1\.[^ ]*\) .*/\1/p" | head -n 1)
     [ -n "$version" ] || { echo "apt has no rustc-web $1"; exit 1; }
     llvm=$(apt_tool apt-cache show "libstd-rust-web-$1=$version" |
         sed -n 's/^Depends:.*\(libllvm[0-9]*\).*/\1/p' | head -n 1)
     rm -rf "$folder"
+    # shellcheck disable=SC2046,SC2086 # several words
     unpack rust "rustc-web=$version" "libstd-rust-web-$1=$version" "libstd-rust-web-dev=$version" \
-        "libstd-rust-web-dev:arm64=$version" ${llvm:+"$llvm"} || exit 1
+        $(printf "libstd-rust-web-dev:%s=$version " $OTHERS) ${llvm:+"$llvm"} || exit 1
     libraries=$(dirname -- "$(find "$folder" -name 'librustc_driver-*.so' | head -n 1)")
     cat >"$folder/rustc.new" <<SCRIPT
 #!/bin/sh
 LD_LIBRARY_PATH='$libraries':\$LD_LIBRARY_PATH exec '$folder/usr/bin/rustc' "\$@"
 SCRIPT
-    chmod +x "$folder/rustc.new" && "$folder/rustc.new" --version && mv "$folder/rustc.new" "$folder/rustc"
+    chmod +x "$folder/rustc.new" && "$folder/rustc.new" --version && mv "$folder/rustc.new" "$folder/rustc" &&
+        echo "$contents" >"$folder/contents"
 )
