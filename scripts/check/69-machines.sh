@@ -12,7 +12,7 @@ smoke() (
     attempt "machines: $processor cross build" build CONDUITS="smp udp" MODES="seq par" || finish
     attempt "machines: $processor machine of libraries and programs" of_machine "$1"
     attempt "machines: $processor emulator" emulator "$processor"
-    programs "$processor" "" smoke --modes "seq par"
+    programs "$processor" "" smoke --modes "seq par" --part ""
     finish
 )
 
