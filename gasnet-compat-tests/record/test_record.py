@@ -127,8 +127,10 @@ def write(path, rank, capacity, written, records, is_cut=False):
     header = struct.pack("=8s6I4Q", b"GASNETRC", 2, HEADER, RECORD, is_cut, rank, 2, capacity, written, 0, 0)
     with open(path, "wb") as file:
         file.write(header.ljust(HEADER, b"\0"))
-        for kind, handler, thread, peer, gap, number in records:
-            file.write(struct.pack("=4B2HQ", kind, handler, (kind not in (TIME, PUT)), thread, peer, gap, number))
+        file.writelines(
+            struct.pack("=4B2HQ", kind, handler, (kind not in (TIME, PUT)), thread, peer, gap, number)
+            for kind, handler, thread, peer, gap, number in records
+        )
 
 
 @pytest.mark.conduits("smp")
