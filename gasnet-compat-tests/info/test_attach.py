@@ -139,7 +139,7 @@ def test_page(shop, held):
     process, report = held
     status, page, _ = attach(shop, process.pid, "--html")
     assert status == 0 and page.startswith("<!doctype html>") and "<title>running job of 3 ranks</title>" in page
-    data = json.loads(page.partition("ranks: [] }, ")[2].partition(");\nconst NS")[0])
+    data, _ = json.JSONDecoder().raw_decode(page.partition("ranks: [] }, ")[2])
     messages = data["classes"].index("am")
     sent = peers(report["ranks"][1])[0]["sent"]["request_short"]
     assert [messages, 1, 0, sent, 0] in data["matrix"] and [messages, 2, 1, 3, 300] in data["matrix"]
