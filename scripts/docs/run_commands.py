@@ -33,6 +33,7 @@ ELSEWHERE = (
     "STRICT_PLAN=",
     "program.c",
     "--reduce",
+    "--until-fail",
 )
 # Tools that the machine may lack; the commands that give ranks to nodes need root.
 TOOLS = ("ibv_devinfo", "ib_write_lat", "fi_info")
