@@ -2,6 +2,7 @@
 #include <gasnet_tools.h>
 
 #include <sys/time.h>
+#include <time.h>
 
 #include "tools_check.h"
 
