@@ -139,7 +139,7 @@ for mode in seq par; do
 done
 generated GASNetConfig.cmake.in "" "" lib/cmake/GASNet/GASNetConfig.cmake
 generated GASNetConfigVersion.cmake.in "" "" lib/cmake/GASNet/GASNetConfigVersion.cmake
-# For find_package with the package's name in other letter cases.
+# For find_package(GasNet) and find_package(gasnet).
 link GASNetConfig.cmake lib/cmake/GASNet/gasnet-config.cmake
 link GASNetConfigVersion.cmake lib/cmake/GASNet/gasnet-config-version.cmake
 program gasnet_info gasnet_info

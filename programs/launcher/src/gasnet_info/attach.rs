@@ -40,7 +40,7 @@ pub const TRAFFIC: [(&str, &[&str], Range<usize>); 6] = [
     ("one_sided", &ONE_SIDED_NAMES, words::ACCESSES),
     ("one_sided_bytes", &ONE_SIDED_NAMES, words::ACCESS_BYTES),
 ];
-/// What a thread was seen doing, in the order of the samples.
+/// Names of the samples of a thread, in their order.
 pub const SAMPLE_NAMES: [&str; 3] = ["handler", "wait", "other"];
 /// Pairs of ranks with most messages that the report lists.
 const PAIRS: usize = 10;
