@@ -292,8 +292,12 @@ fn register() {
 /// The runtime's own handlers, in the order of their indices in [`internal`].
 const HANDLERS: [Handler; internal::COUNT] = {
     let mut all: [Handler; internal::COUNT] = [|_, _, _, _| false; internal::COUNT];
-    all[internal::RMA_PUT as usize] = packets::on_put;
+    all[internal::RMA_PUT as usize] = |token, args, payload, bytes| packets::on_put(token, args, payload, bytes, false);
+    all[internal::RMA_PUT_OF_MANY as usize] =
+        |token, args, payload, bytes| packets::on_put(token, args, payload, bytes, true);
     all[internal::RMA_PUT_DONE as usize] = |token, args, _, _| packets::on_put_done(token.source.rank, args);
+    all[internal::RMA_PUTS_DONE as usize] =
+        |token, _, payload, bytes| packets::on_puts_done(token.source.rank, payload, bytes);
     all[internal::RMA_GET as usize] = |token, args, _, _| packets::on_get(token, args);
     all[internal::RMA_DATA as usize] =
         |token, args, payload, bytes| packets::on_data(token.source.rank, args, payload, bytes);

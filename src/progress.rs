@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
-use crate::am::deferred;
 use crate::am::deliver::Delivery;
+use crate::am::{acknowledge, deferred};
 use crate::runtime;
 use crate::sync::Mode;
 use crate::{thread, wait};
@@ -93,6 +93,7 @@ pub fn poll_completions() {
     let _guard = ParsyncGuard::enter();
     let mut delivery = Delivery::new(rt);
     if thread::in_conduit(|| rt.network.poll_completions(&mut delivery)) > 0 {
+        acknowledge::flush(thread::current());
         wait::notify_threads();
     }
 }
@@ -165,6 +166,9 @@ fn poll_from(scope: PollScope, network: bool) -> usize {
     if count > 0 {
         if let Some(thread) = thread::existing() {
             thread.recorder.get().found();
+            if scope == PollScope::All {
+                acknowledge::flush(thread);
+            }
         }
         wait::notify_threads();
     }

@@ -16,6 +16,7 @@ use std::sync::OnceLock;
 
 use crate::am::prepared::SrcDesc;
 use crate::am::token::Token;
+use crate::am::unacknowledged::Unacknowledged;
 use crate::counters::Recorder;
 use crate::event::{FreeList, Op};
 use crate::hsl::HeldLocks;
@@ -75,6 +76,8 @@ pub struct Thread {
     pub loopback_buffers: [RefCell<Vec<u128>>; 2],
     /// Lengths of its last yields.
     pub yields: YieldStats,
+    /// Packets of puts that it has received and not yet acknowledged.
+    pub unacknowledged: Unacknowledged,
     /// Between Prepare and Commit of a request.
     pub request_desc: SrcDesc,
     /// Between Prepare and Commit of a reply.
@@ -284,6 +287,7 @@ fn create(of_client: bool) -> &'static Thread {
         recent: Recent::default(),
         region: Cell::new(None),
         loopback_buffers: [const { RefCell::new(Vec::new()) }; 2],
+        unacknowledged: Unacknowledged::none(),
         request_desc: SrcDesc::new(),
         reply_desc: SrcDesc::new(),
         yields: YieldStats::default(),

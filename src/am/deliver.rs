@@ -7,6 +7,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::OnceLock;
 
+use super::acknowledge;
 use super::internal;
 use super::segment_head::Head;
 use super::table::{AmEntry, INDEX_BASE};
@@ -199,6 +200,7 @@ impl<'a> Delivery<'a> {
             replied: Cell::new(false),
         };
         let context = if m.class == Class::Request {
+            acknowledge::flush(thread::current());
             Context::RequestHandler
         } else {
             Context::ReplyHandler

@@ -36,13 +36,17 @@ pub const LONG_DATA: u8 = 13;
 pub const MEDIUM_HEAD: u8 = 14;
 /// Data of such a Medium.
 pub const MEDIUM_DATA: u8 = 15;
+/// Data of a put, of which there are more: its acknowledgement may wait for theirs.
+pub const RMA_PUT_OF_MANY: u8 = 16;
+/// Acknowledges data of several puts.
+pub const RMA_PUTS_DONE: u8 = 17;
 
 /// A handler: token, arguments and payload with its length. Returns false if the message is
 /// malformed.
 pub type Handler = fn(&Token, &[Arg], *mut u8, usize) -> bool;
 
 /// Handlers by index.
-pub const COUNT: usize = 16;
+pub const COUNT: usize = 18;
 static HANDLERS: OnceLock<[Handler; COUNT]> = OnceLock::new();
 
 /// Registers the handlers, by index, before any message can arrive. They are those of higher

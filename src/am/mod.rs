@@ -10,11 +10,13 @@
 //!   conduit put it, [`segmented`] sends it in several packets.
 //! - Mediums: [`segmented_medium`] sends a payload that finds no block in several records;
 //!   [`gather`] and [`reserved`] spare the conduit the copy of a payload.
+//! - [`acknowledge`] acknowledges packets of puts, several ([`unacknowledged`]) at a time.
 //! - [`local_completion`] follows a payload that is read late; [`deferred`] holds messages that
 //!   later polls send.
 //! - [`deliver`] runs the handlers of [`table`] and the runtime's own ([`internal`]), to which
 //!   [`token`] describes the message.
 
+pub mod acknowledge;
 pub mod canary;
 pub mod client;
 pub mod deferred;
@@ -36,6 +38,7 @@ pub mod segmented;
 pub mod segmented_medium;
 pub mod table;
 pub mod token;
+pub mod unacknowledged;
 pub mod wire;
 
 use std::sync::OnceLock;

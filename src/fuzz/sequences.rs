@@ -9,7 +9,7 @@ use crate::am::segmented_medium::Partial;
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
 use crate::am::wire::{payload, shape, Carrier, Payload};
-use crate::am::{payload_offset, Arg, HEADER};
+use crate::am::{join, payload_offset, Arg, HEADER};
 use crate::coll::p2p::{encode, Envelope, Matching, Span};
 use crate::event::{FreeList, OpKind};
 use crate::mk::MemRef;
@@ -226,6 +226,12 @@ pub fn answers(mut bytes: &[u8]) {
                 let data = take(&mut bytes, length);
                 let is_taken = rma::on_data(from, &words, data.as_ptr(), data.len());
                 assert!(!is_taken || data.len() <= ROOM);
+            }
+            2 => {
+                let length = number(&mut bytes, 1) as usize;
+                let mut payload = join(id[0], id[1]).to_ne_bytes().to_vec();
+                payload.extend(take(&mut bytes, length));
+                let _ = rma::on_puts_done(from, payload.as_ptr(), payload.len());
             }
             _ => {
                 words.splice(0..0, id);

@@ -1,6 +1,7 @@
 //! Puts and gets over packets: the default for conduits without RMA.
 //!
-//! A put is a series of packets, each acknowledged by a reply; a get is a series of requests, each
+//! A put is a series of packets, each acknowledged by a reply, or several by one where the client
+//! has more under way ([`acknowledge`]); a get is a series of requests, each
 //! answered by a reply with data. A call without IMMEDIATE waits for room before each packet. With
 //! IMMEDIATE only the first packet may be refused. If a later one finds no room, it and those after
 //! it are sent in later polls ([`crate::am::deferred`]), from the client's source. Where the client
@@ -12,7 +13,7 @@ use super::{Access, Manner, Started};
 use crate::am::deferred::{SendMessage, MOST_COPIED};
 use crate::am::inject::wait_for_room;
 use crate::am::token::Token;
-use crate::am::{deferred, inject, internal, join, max_medium, split, Arg, Message};
+use crate::am::{acknowledge, deferred, inject, internal, join, max_medium, split, Arg, Message};
 use crate::event::{Category, Op, OpKind};
 use crate::mk::{self, MemRef};
 use crate::runtime;
@@ -24,6 +25,8 @@ use gasnet_job::counters::OneSided;
 struct Packets {
     access: Access,
     id: TransferId,
+    /// The thread had other transfers under way.
+    is_of_many: bool,
     /// Of the next packet.
     offset: usize,
     /// A put's source, if it was copied.
@@ -38,9 +41,11 @@ unsafe impl Send for Packets {}
 
 impl Packets {
     fn new(access: &Access, op: &'static Op, kind: OpKind) -> Self {
+        let (id, is_of_many) = transfer::begin_among(op, kind, access.peer.rank, access.here(), access.bytes);
         Self {
             access: *access,
-            id: transfer::begin(op, kind, access.peer.rank, access.here(), access.bytes),
+            id,
+            is_of_many,
             offset: 0,
             copy: Vec::new(),
             source: None,
@@ -58,10 +63,16 @@ impl Packets {
         let ([a, b], [c, d]) = (split((access.remote + self.offset) as u64), split(self.id.0));
         // SAFETY: the source, `bytes` of which are left at `offset`.
         let source = unsafe { access.here().plus(self.offset).readable(bytes, &mut bounce) };
+        let has_more = self.is_of_many || self.offset + bytes < access.bytes;
+        let handler = if has_more {
+            internal::RMA_PUT_OF_MANY
+        } else {
+            internal::RMA_PUT
+        };
         send(&Message::internal(
             Class::Request,
             access.peer,
-            internal::RMA_PUT,
+            handler,
             &[a, b, c, d],
             Some((source, bytes)),
         ))?;
@@ -167,15 +178,16 @@ pub fn get(access: &Access, op: &'static Op, manner: Manner, has_begun: bool) ->
     Ok(Started::UnderWay)
 }
 
-/// Target of a put: copies and acknowledges. Returns false if the message is malformed.
-pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bool {
+/// Target of a put: copies and acknowledges, perhaps later. Returns false if the message is
+/// malformed.
+pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize, is_of_many: bool) -> bool {
     let &[a, b, c, d] = args else { return false };
     let address = join(a, b) as usize;
     let to = runtime::get().admit(token.source.rank, token.target_ep, address, bytes);
     // SAFETY: the destination is one that the sender may name, the payload in the packet.
     let copy = || unsafe { mk::copy(to, MemRef::host(payload), bytes) };
     reach::serving(token.source.rank, token.target_ep, address, bytes, copy);
-    inject::reply(token, internal::RMA_PUT_DONE, &[c, d, bytes as Arg], None);
+    acknowledge::acknowledge(token, join(c, d), bytes, is_of_many);
     true
 }
 
@@ -183,6 +195,15 @@ pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bo
 pub fn on_put_done(from: JobRank, args: &[Arg]) -> bool {
     let &[c, d, bytes] = args else { return false };
     transfer::put_arrived(TransferId(join(c, d)), from, bytes as u32 as usize)
+}
+
+/// Initiator of puts: packets of several were acknowledged.
+pub fn on_puts_done(from: JobRank, payload: *const u8, bytes: usize) -> bool {
+    // SAFETY: the payload is in the packet.
+    let Some(mut entries) = (unsafe { acknowledge::parse(payload, bytes) }) else {
+        return false;
+    };
+    entries.all(|[transfer, bytes]| transfer::put_arrived(TransferId(transfer), from, bytes as usize))
 }
 
 /// Target of a get: answers with the data.

@@ -134,9 +134,15 @@ pub fn open(op: Option<&'static Op>, most: usize) -> Vec<Open> {
 
 /// Begins a transfer of `bytes` with `peer`, counted in `op`.
 pub fn begin(op: &'static Op, kind: OpKind, peer: JobRank, local: MemRef, bytes: usize) -> TransferId {
+    begin_among(op, kind, peer, local, bytes).0
+}
+
+/// The same. Also returns whether the thread had others under way.
+pub fn begin_among(op: &'static Op, kind: OpKind, peer: JobRank, local: MemRef, bytes: usize) -> (TransferId, bool) {
     op.begin_kind(kind);
     let number = thread::current().number as usize % TABLES;
     let mut table = gasnet_sys::lock(&ALL[number].0);
+    let has_others = table.free.len() < table.transfers.len();
     let transfer = Transfer {
         generation: 0,
         op,
@@ -157,12 +163,12 @@ pub fn begin(op: &'static Op, kind: OpKind, peer: JobRank, local: MemRef, bytes:
             "more than {index} transfers of a thread are outstanding"
         );
         table.transfers.push(transfer);
-        return TransferId::new(number, index, 0);
+        return (TransferId::new(number, index, 0), has_others);
     };
     let slot = &mut table.transfers[index as usize];
     let generation = slot.generation;
     *slot = Transfer { generation, ..transfer };
-    TransferId::new(number, index, generation)
+    (TransferId::new(number, index, generation), has_others)
 }
 
 /// Keeps a copy of a put's source until the put is complete, and returns its address.
