@@ -1,6 +1,7 @@
 //! The processes of the job: places in the communicator, states and credits. No MPI controls the
 //! flow: a receiver that does not poll keeps each message in 0.9 to 4.9 kB (reference/mpi.md), so a
-//! request costs a credit.
+//! request costs credits: more if it is long, so that the buffers of those under way fit into the
+//! processor's cache.
 #![forbid(unsafe_code)]
 
 use crate::ffi::Place;
@@ -16,7 +17,12 @@ pub struct Peers<H> {
     /// The limits of credits, and the peers that wait for a return.
     pub limits: Credits,
     all: Box<[Peer<H>]>,
+    /// Most credits that a request costs: a receiver may owe all others until its next message.
+    most: u32,
 }
+
+/// Bytes of a request for each credit beyond the first.
+const BYTES: usize = 8 << 10;
 
 struct Peer<H> {
     place: Place<H>,
@@ -25,7 +31,7 @@ struct Peer<H> {
 
 impl<H: Copy> Peers<H> {
     /// Processes with these places.
-    pub fn new(places: impl Iterator<Item = Place<H>>, limits: Credits) -> Self {
+    pub fn new(places: impl Iterator<Item = Place<H>>, limits: Credits, most: u32) -> Self {
         let peer = |place| Peer {
             place,
             credits: limits.peer(),
@@ -35,6 +41,7 @@ impl<H: Copy> Peers<H> {
             states: PeerStates::new(all.len()),
             limits,
             all,
+            most,
         }
     }
 
@@ -66,10 +73,16 @@ impl<H: Copy> Peers<H> {
         }
     }
 
-    /// Pays for a message. `None` if it is to be dropped.
+    /// Credits that a request of `bytes` bytes costs.
     #[inline]
-    pub fn reserve(&self, peer: JobRank, class: Class) -> Result<Option<Reservation>, Busy> {
-        let cost = u32::from(class == Class::Request);
+    pub fn cost(&self, bytes: usize) -> u32 {
+        (1 + (bytes / BYTES) as u32).min(self.most)
+    }
+
+    /// Pays for a message of `bytes` bytes. `None` if it is to be dropped.
+    #[inline]
+    pub fn reserve(&self, peer: JobRank, class: Class, bytes: usize) -> Result<Option<Reservation>, Busy> {
+        let cost = if class == Class::Request { self.cost(bytes) } else { 0 };
         self.account(peer).reserve(cost, MOST_CREDITS)
     }
 

@@ -62,7 +62,7 @@ impl<H: Handle> Link<H> {
     fn deliver_request(&self, source: JobRank, packet: &mut [u8], upcalls: &mut dyn Upcalls) {
         // Before the upcall: its reply returns the credit.
         let owed = self.peers.credits(source);
-        owed.owe(1);
+        owed.owe(self.peers.cost(packet.len()));
         upcalls.packet(source, Class::Request, packet);
         self.peers.limits.note_owed(source, owed);
     }

@@ -17,7 +17,7 @@ impl<H: Handle> Link<H> {
             bytes <= self.max_packet,
             "defect: a packet of {bytes} bytes is longer than the conduit's limit"
         );
-        let Some(reservation) = self.peers.reserve(peer, class)? else {
+        let Some(reservation) = self.peers.reserve(peer, class, bytes)? else {
             return Ok(());
         };
         let Some(mut buffer) = self.buffer(class, bytes) else {

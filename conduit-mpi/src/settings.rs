@@ -55,7 +55,8 @@ settings! {
             => pub depth: Option<u32> = depth.or_else(|| config.get_or_default(&AMMPI_DEPTH));
         AMMPI_DEPTH: Option<u32> = count("AMMPI_NETWORKDEPTH", "", 1, 1 << 15,
             "As GASNET_NETWORKDEPTH, where that is not set.").optional();
-        CREDITS_PP: Option<u32> = count("AMMPI_CREDITS_PP", "", 2, 1 << 16, "Most requests in flight to one peer.")
+        CREDITS_PP: Option<u32> = count("AMMPI_CREDITS_PP", "", 2, 1 << 16,
+            "Most requests in flight to one peer. One of more than 8 KB counts as several.")
             .unset_means("twice GASNET_NETWORKDEPTH").optional()
             => pub credits: u32 = credits.unwrap_or_else(|| default_credits(depth, ranks));
         CREDITS_SLACK: Option<u32> = count("AMMPI_CREDITS_SLACK", "", 1, 1 << 16,

@@ -59,7 +59,11 @@ fn try_open<H: Handle>(
     let link: &'static Link<H> = Box::leak(Box::new(Link {
         world,
         rank: info.rank,
-        peers: Peers::new(places, Credits::new(settings.credits, settings.slack)),
+        peers: Peers::new(
+            places,
+            Credits::new(settings.credits, settings.slack),
+            settings.credits - settings.slack,
+        ),
         token: info.message_token() as u32,
         max_packet: settings.max_packet,
         operations: MaybeLocked::new(Operations::new(), sharing),

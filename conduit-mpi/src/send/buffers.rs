@@ -19,7 +19,7 @@ impl<H: Handle> SendBuffers for Link<H> {
     }
 
     fn send_reserved(&self, peer: JobRank, class: Class, buffer: SendBuffer, bytes: usize) -> Result<(), Busy> {
-        let Some(reservation) = self.peers.reserve(peer, class)? else {
+        let Some(reservation) = self.peers.reserve(peer, class, bytes)? else {
             self.release(buffer);
             return Ok(());
         };
