@@ -188,41 +188,85 @@ pub fn kill(pid: Pid, signal: i32) {
     unsafe { libc::kill(pid, signal) };
 }
 
-/// A descriptor of a process that need not be a child. The system may reuse the number of a
-/// process, but the descriptor never refers to another one.
+/// A process that need not be a child: by a descriptor, which never refers to another process.
+/// Before Linux 5.3, and where a container forbids that, by its number and the time of its start.
 #[derive(Debug)]
-pub struct PidFd(OwnedFd);
+pub struct Watched(By);
 
-impl PidFd {
-    /// Opens an existing process.
+#[derive(Debug)]
+enum By {
+    Descriptor(OwnedFd),
+    Number(Pid, Start),
+}
+
+/// The time of a process's start, as the kernel writes it.
+type Start = Option<String>;
+
+/// A descriptor of a process. None if the kernel has no such descriptors.
+pub fn descriptor(pid: Pid) -> io::Result<Option<OwnedFd>> {
+    let raw = rustix::process::Pid::from_raw(pid).ok_or(Errno::INVAL)?;
+    match rustix::process::pidfd_open(raw, PidfdFlags::empty()) {
+        Ok(fd) => Ok(Some(fd)),
+        Err(Errno::NOSYS | Errno::PERM) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Watched {
+    /// An existing process.
     pub fn open(pid: Pid) -> io::Result<Self> {
-        let pid = rustix::process::Pid::from_raw(pid).ok_or(Errno::INVAL)?;
-        Ok(Self(rustix::process::pidfd_open(pid, PidfdFlags::empty())?))
+        Ok(Self::from(pid, descriptor(pid)?))
     }
 
-    /// From a descriptor that the process itself has sent.
-    pub fn from(fd: OwnedFd) -> Self {
-        Self(fd)
+    /// A process that exists, and the descriptor that it has sent, if it has one.
+    pub fn from(pid: Pid, fd: Option<OwnedFd>) -> Self {
+        Self(match fd {
+            Some(fd) => By::Descriptor(fd),
+            None => By::Number(pid, start(pid)),
+        })
     }
 
-    /// The descriptor, which is readable once the process has ended.
-    pub fn fd(&self) -> RawFd {
-        self.0.as_raw_fd()
+    /// The descriptor, which is readable once the process has ended. Without one,
+    /// [`Watched::has_ended`] has to be called now and then.
+    pub fn fd(&self) -> Option<RawFd> {
+        match &self.0 {
+            By::Descriptor(fd) => Some(fd.as_raw_fd()),
+            By::Number(..) => None,
+        }
     }
 
     /// Whether the process has ended.
     pub fn has_ended(&self) -> bool {
-        super::fd::poll(&mut [super::fd::readable(self.fd())], Some(std::time::Duration::ZERO))
-            .is_ok_and(|ready| ready == 1)
+        match &self.0 {
+            By::Descriptor(fd) => super::fd::poll(
+                &mut [super::fd::readable(fd.as_raw_fd())],
+                Some(std::time::Duration::ZERO),
+            )
+            .is_ok_and(|ready| ready == 1),
+            By::Number(pid, began) => is_gone(*pid) || start(*pid) != *began,
+        }
     }
 
     /// Sends the process a signal.
     pub fn signal(&self, number: i32) {
-        let nothing = std::ptr::null_mut::<libc::siginfo_t>();
-        // Not rustix, which does not take every signal number.
-        // SAFETY: takes numbers and a null pointer. It fails only if the process has already ended.
-        unsafe { libc::syscall(libc::SYS_pidfd_send_signal, self.fd(), number, nothing, 0) };
+        match &self.0 {
+            By::Descriptor(fd) => {
+                let nothing = std::ptr::null_mut::<libc::siginfo_t>();
+                // Not rustix, which does not take every signal number.
+                // SAFETY: takes numbers and a null pointer. It fails only if the process has
+                // already ended.
+                unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd.as_raw_fd(), number, nothing, 0) };
+            }
+            By::Number(pid, _) if !self.has_ended() => kill(*pid, number),
+            By::Number(..) => {}
+        }
     }
+}
+
+fn start(pid: Pid) -> Start {
+    /// Among the fields from the state on.
+    const FIELD: usize = 19;
+    stat(pid).into_iter().nth(FIELD)
 }
 
 /// Whether the main thread of a process is stopped, by a signal or a debugger.
@@ -473,4 +517,33 @@ pub fn is_static() -> bool {
 /// Number of open descriptors; 64 if `/proc` is not readable.
 pub fn open_descriptors() -> u64 {
     std::fs::read_dir("/proc/self/fd").map_or(64, |entries| entries.count() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_watched_by_descriptor_or_by_number() {
+        for by_number in [false, true] {
+            let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+            let pid = child.id() as Pid;
+            let watched = if by_number {
+                Watched::from(pid, None)
+            } else {
+                Watched::open(pid).unwrap()
+            };
+            assert!(watched.fd().is_none() == by_number && !watched.has_ended());
+            watched.signal(libc::SIGKILL);
+            while !watched.has_ended() {
+                std::thread::yield_now();
+            }
+            child.wait().unwrap();
+            assert!(watched.has_ended());
+        }
+        // The number of a process that has ended may be another one's: it takes no signal.
+        let earlier = Watched(By::Number(pid(), Some("1".into())));
+        assert!(earlier.has_ended());
+        earlier.signal(libc::SIGKILL);
+    }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::super::control_block::ControlBlock;
 use super::super::control_socket::{self, RankMessage};
 use super::deadlines::Deadline;
-use gasnet_sys::process::{self, Ended, Pid, PidFd};
+use gasnet_sys::process::{self, Ended, Pid, Watched};
 use gasnet_sys::{cpus, fd, progress};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +33,8 @@ pub struct Child {
     pub deadline: Option<Deadline>,
     /// A user examines it with a debugger, or it waits for one.
     pub held: bool,
-    /// If a process manager is its parent: its process descriptor.
-    process: Option<PidFd>,
+    /// If a process manager is its parent.
+    process: Option<Watched>,
     /// None once the rank's end is closed.
     control_socket: Option<OwnedFd>,
     /// Its calls at the start of the current window: those that waited, and those that polled.
@@ -71,7 +71,7 @@ pub enum Activity {
 impl Child {
     /// A process that this agent has forked, or whose `process` a process manager has started. It
     /// gets the other end of `control_socket`.
-    pub fn new(rank: u32, pid: Pid, process: Option<PidFd>, control_socket: OwnedFd) -> Self {
+    pub fn new(rank: u32, pid: Pid, process: Option<Watched>, control_socket: OwnedFd) -> Self {
         Self {
             rank,
             pid,
@@ -119,7 +119,8 @@ impl Child {
     }
 
     pub fn poll_items(&self) -> impl Iterator<Item = libc::pollfd> + '_ {
-        let process = self.process.iter().filter(|_| self.state != State::Gone).map(PidFd::fd);
+        let process = self.process.iter().filter(|_| self.state != State::Gone);
+        let process = process.filter_map(Watched::fd);
         let control_socket = self.control_socket.iter().map(AsRawFd::as_raw_fd);
         control_socket.chain(process).map(fd::readable)
     }
@@ -128,6 +129,11 @@ impl Child {
     /// is in exit.
     pub fn is_silent(&self) -> bool {
         self.state == State::Running && self.control_socket.is_none()
+    }
+
+    /// Whether only looking shows that it has ended.
+    pub fn is_unseen(&self) -> bool {
+        self.state != State::Gone && self.process.as_ref().is_some_and(|process| process.fd().is_none())
     }
 
     pub fn message(&mut self, control: &ControlBlock) -> Option<RankMessage> {

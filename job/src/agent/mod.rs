@@ -307,13 +307,13 @@ impl Agent<'_> {
         }
         let mut items = vec![fd::readable(self.signals.fd())];
         items.extend(self.setup.children.iter().flat_map(Child::poll_items));
-        let daemons = self.setup.daemons.iter().map(|daemon| daemon.process.fd());
+        let daemons = self.setup.daemons.iter().filter_map(|daemon| daemon.process.fd());
         items.extend(daemons.map(fd::readable));
         self.setup.tree.poll_items(&mut items);
         self.tools.poll_items(&mut items);
         let limit = match self.shutdown.phase {
             Phase::Running if self.setup.tree.listener.is_some() => Some(IMPATIENT),
-            Phase::Running if self.alive().any(Child::is_silent) => Some(IMPATIENT),
+            Phase::Running if self.alive().any(|child| child.is_silent() || child.is_unseen()) => Some(IMPATIENT),
             Phase::Running => self.counts.then_some(CLOCK),
             _ => Some(TICK),
         };

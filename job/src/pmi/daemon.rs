@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use gasnet_sys::process::{self, Pid, PidFd};
+use gasnet_sys::process::{self, Pid, Watched};
 
 /// Variables that a process manager sets for each process. Scripts and shells in between inherit
 /// them.
@@ -29,14 +29,14 @@ const DEPTH: usize = 32;
 pub struct ManagerDaemon {
     pub pid: Pid,
     pub name: String,
-    pub process: PidFd,
+    pub process: Watched,
 }
 
 impl ManagerDaemon {
     /// Watches those of these processes that exist.
     pub fn watch(pids: BTreeSet<Pid>) -> Vec<Self> {
         let open = |pid: Pid| {
-            let process = PidFd::open(pid).ok()?;
+            let process = Watched::open(pid).ok()?;
             let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
             let name = name.trim().to_owned();
             Some(Self { pid, name, process })

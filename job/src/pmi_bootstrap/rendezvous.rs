@@ -12,7 +12,7 @@ use super::acceptor::Acceptor;
 use crate::pmi::daemon;
 use crate::tree::message::AgentMessage;
 use crate::tree::secret::Secret;
-use gasnet_sys::process::{self, Pid, PidFd};
+use gasnet_sys::process::{self, Pid, Watched};
 use gasnet_sys::{cpus, fd, net};
 
 /// Limit for all processes that have connected to send their ranks.
@@ -36,7 +36,7 @@ pub struct Rendezvous {
 /// A rank, as its agent sees it.
 pub struct LocalRank {
     pub pid: Pid,
-    pub process: PidFd,
+    pub process: Watched,
     pub stream: UnixStream,
     /// The process manager's daemon on this host.
     pub daemon: Option<Pid>,
@@ -77,15 +77,17 @@ impl Rendezvous {
         })
     }
 
-    /// Sends the leader this process's rank, descriptor, daemon and cores.
+    /// Sends the leader this process's rank, daemon and cores, and its descriptor, if the kernel has
+    /// such.
     pub fn introduce(&mut self) -> io::Result<()> {
-        let process = PidFd::open(process::pid())?;
+        let process = process::descriptor(process::pid())?;
         let introduction = AgentMessage::Introduce {
             rank: self.rank,
             daemon: daemon::of_this().unwrap_or(0),
             cpus: cpus::numbers().iter().map(|&cpu| cpu as u32).collect(),
         };
-        send(&mut self.leader, &introduction, &[process.fd()])
+        let descriptors: Vec<_> = process.iter().map(AsRawFd::as_raw_fd).collect();
+        send(&mut self.leader, &introduction, &descriptors)
     }
 }
 
@@ -129,12 +131,12 @@ impl LocalRank {
         let (pid, _) = fd::peer_process(stream.as_raw_fd())?;
         stream.set_read_timeout(Some(until(end)))?;
         let (message, mut descriptors) = receive(&mut stream)?;
-        let (AgentMessage::Introduce { rank, daemon, cpus }, Some(process)) = (message, descriptors.pop()) else {
+        let AgentMessage::Introduce { rank, daemon, cpus } = message else {
             return Err(io::ErrorKind::InvalidData.into());
         };
         let member = Self {
             pid,
-            process: PidFd::from(process),
+            process: Watched::from(pid, descriptors.pop()),
             stream,
             daemon: (daemon > 0).then_some(daemon),
             cpus,

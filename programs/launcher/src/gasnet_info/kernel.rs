@@ -2,7 +2,7 @@
 
 use super::machine::{count, fact, flag, rounded, Fact, Root};
 use super::processors::group_numbers;
-use gasnet_sys::process::{self, Fork, PidFd};
+use gasnet_sys::process::{self, Fork};
 use gasnet_sys::{membarrier, process_vm};
 use rustix::process::{getrlimit, Resource};
 
@@ -21,6 +21,7 @@ pub fn facts(root: &Root) -> Vec<Fact> {
             other => format!("mode {other}"),
         })
     });
+    let has_descriptors = process::descriptor(process::pid()).is_ok_and(|own| own.is_some());
     vec![
         fact("release", root.read("/proc/sys/kernel/osrelease").unwrap_or("unknown".into())),
         fact("host", root.read("/proc/sys/kernel/hostname").unwrap_or("unknown".into())),
@@ -30,7 +31,11 @@ pub fn facts(root: &Root) -> Vec<Fact> {
             "Without it, waiting ranks poll every millisecond instead of being woken. Linux 4.16 and later has it; a \
              container may filter it.",
         ),
-        flag("pidfd_open", PidFd::open(process::pid()).is_ok()),
+        flag("pidfd_open", has_descriptors).advise(
+            !has_descriptors,
+            "Without it, node agents look for the end of ranks that a process manager has started. Linux 5.3 and later \
+             has it; a container may filter it.",
+        ),
         flag("process_vm_readv", copies).advise(
             !copies,
             "Without it, memory outside of segments (GASNET_SEGMENT_EVERYTHING and LARGE) is copied through messages, \
