@@ -77,8 +77,8 @@ impl Rendezvous {
         })
     }
 
-    /// Sends the leader this process's rank, daemon and cores, and its descriptor, if the kernel has
-    /// such.
+    /// Sends the leader this process's rank, daemon and cores, and its descriptor, if the kernel
+    /// has such.
     pub fn introduce(&mut self) -> io::Result<()> {
         let process = process::descriptor(process::pid())?;
         let introduction = AgentMessage::Introduce {
