@@ -146,12 +146,15 @@ static void pause_before(struct thread *t, const struct record *r) {
 
 static void make_calls(struct thread *t) {
     const struct recording *recording = t->rank->recording;
-    size_t last = 0, i; /* end of this thread's last record */
+    size_t last = 0, last_other = 0, i; /* end of this thread's last record; of those but runs for its own rank */
     for (i = 0; i < recording->count; i++) {
         const struct record *r = &recording->records[i];
-        size_t before = r->flags & IMMEDIATE && is_send(r->kind) ? last : i; /* recorded after the call */
+        size_t before = i;
+        /* Recorded after the call, which for the own rank has run the handlers. */
+        if (r->flags & IMMEDIATE && is_send(r->kind)) before = r->peer == recording->rank ? last_other : last;
         if (r->thread != t->number) continue;
         last = i + 1;
+        if (!is_run(r->kind) || r->peer != recording->rank) last_other = last;
         if (is_marker(r->kind) || (is_send(r->kind) && is_reply(r->kind))) continue;
         t->at = i;
         for (; t->cursor < before; t->cursor++) {
