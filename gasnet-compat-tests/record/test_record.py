@@ -100,6 +100,64 @@ def test_contents(recorder):
     assert os.stat(recorder.path("t-0")).st_blocks * 512 < 1 << 20, "the unused part is freed"
 
 
+def fnv(data):
+    """The checksum of a record: FNV-1a of 64 bits."""
+    checksum = 0xCBF29CE484222325
+    for byte in data:
+        checksum = (checksum ^ byte) * 0x100000001B3 % (1 << 64)
+    return f"{checksum:016x}"
+
+
+def test_payload(recorder):
+    """On request a recording has the arguments and payloads of messages and of puts, of any size,
+    as the handler got them; and the payload of each run is one that was sent."""
+    recorder.record("t-%", GASNET_RECORD_PAYLOAD="all")
+    output = recorder.shop.expect([recorder.replayer, "--contents", recorder.path("t-%")], 0)
+    for thread in 0, 1:
+        data = bytes((i * 7 + thread) % 256 for i in range(4096))
+        arguments = struct.pack("=i", thread)
+        for peer, size in (1, 8), (2, 105), (0, 202), (1, 299):
+            put = rf"^0:\d \S+ PUT peer={peer} bytes={size} .*checksum={fnv(data[:size])} payload={data[:size].hex()}$"
+            shown = f"checksum={fnv(arguments + data[:size])} args={thread} payload={data[:size].hex()}$"
+            sent = rf"^0:\d \S+ REQUEST_(MEDIUM|LONG) peer={peer} bytes={size} .*{shown}"
+            ran = rf"^{peer}:\d \S+ RAN_REQUEST_(MEDIUM|LONG) peer=0 bytes={size} .*{shown}"
+            for pattern, least in (put, 1), (sent, 2), (ran, 2):
+                assert len(re.findall(pattern, output, re.MULTILINE)) >= least, pattern
+        assert re.search(rf"PUT_NB peer=1 bytes=4096 .*payload={data.hex()}$", output, re.MULTILINE)
+        assert re.search(rf"REQUEST_SHORT .*checksum={fnv(arguments)} args={thread}$", output, re.MULTILINE)
+    recorder.shop.expect([recorder.replayer, "--compare", recorder.path("t-%")], 0, "3 ranks have 0 differences")
+    recorder.replay("t-%", "--speed", "0")
+
+
+def test_checksums(recorder):
+    """A handler that runs for another payload than was sent is found by checksums; a recording
+    without them, or without its beginning, cannot be compared."""
+    recorder.record("t-%", GASNET_RECORD_PAYLOAD="checksum")
+    compare = [recorder.replayer, "--compare", recorder.path("t-%")]
+    output = recorder.shop.expect(compare, 0, "3 ranks have 0 differences")
+    messages = sum(count for kind, count in recorder.calls("t-%").items() if re.search("REQUEST|REPLY", kind))
+    assert f": {messages} messages and runs" in output, (messages, output)
+    with open(recorder.path("t-1"), "r+b") as file:
+        data = file.read()
+        # The second run of a Medium request of rank 0, and its checksum.
+        runs = [
+            at
+            for at in range(HEADER, len(data), RECORD)
+            if struct.unpack_from("=BB2xH", data, at) == (RAN_REQUEST_SHORT + 1, 151, 0)
+        ]
+        file.seek(runs[1] - 8)
+        file.write(bytes([data[runs[1] - 8] ^ 4]))
+    ran = "handler 151 of rank 1 ran 1 times for a request that rank 0 did not send: [0-9]+ bytes"
+    sent = "rank 0 sent rank 1 a request 1 times for which handler 151 did not run: [0-9]+ bytes"
+    recorder.shop.expect(compare, 1, ran, sent, "3 ranks have 2 differences")
+    recorder.record("t-%", GASNET_RECORD_PAYLOAD="all", GASNET_RECORD_SIZE="32K")
+    recorder.shop.expect(compare, 2, "rank 0 lacks the beginning of its recording")
+    recorder.record("t-%")
+    recorder.shop.expect(compare, 2, "there are no checksums")
+    extra = {"GASNET_RECORD": recorder.path("t-%"), "GASNET_RECORD_PAYLOAD": "some"}
+    recorder.shop.expect([recorder.program], 1, "GASNET_RECORD_PAYLOAD=some.*none.*checksum.*all", ranks=2, extra=extra)
+
+
 def test_replays(recorder):
     """A recording of one conduit is replayed over each installed one, at any speed, repeatedly, on
     fewer ranks and on a multiple."""

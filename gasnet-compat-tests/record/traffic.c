@@ -30,8 +30,7 @@ static void ask_medium(gex_Token_t token, void *payload, size_t bytes, gex_AM_Ar
                       thread);
 }
 static void ask_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t thread) {
-    (void)payload;
-    (void)bytes;
+    memset(payload, 0, bytes);
     gex_AM_ReplyShort1(token, ANSWER, 0, thread);
 }
 static void answer_short(gex_Token_t token, gex_AM_Arg_t thread) {
@@ -48,19 +47,33 @@ static void await(int thread, int count) {
     GASNET_BLOCKUNTIL(__atomic_load_n(&answers[thread], __ATOMIC_ACQUIRE) >= count);
 }
 
+/* A Medium; every second one is negotiated, every fourth one with an immediate Commit. */
+static void ask(int round, gex_Rank_t peer, const void *from, size_t bytes, int thread) {
+    gex_AM_SrcDesc_t prepared;
+    if (round % 2 == 0) {
+        gex_AM_RequestMedium1(tm, peer, ASK + 1, (void *)(uintptr_t)from, bytes, GEX_EVENT_NOW, 0, thread);
+        return;
+    }
+    prepared = gex_AM_PrepareRequestMedium(tm, peer, NULL, bytes, bytes, NULL, 0, 1);
+    memcpy(gex_AM_SrcDescAddr(prepared), from, bytes);
+    if (round % 4 == 1 || gex_AM_CommitRequestMedium1_v2(prepared, ASK + 1, bytes, GEX_FLAG_IMMEDIATE, thread))
+        gex_AM_CommitRequestMedium1(prepared, ASK + 1, bytes, thread);
+}
+
 static void *work(void *number) {
     int thread = (int)(intptr_t)number, asked = 0, round;
-    char from[PART];
+    unsigned char from[PART];
     uint64_t old;
-    memset(from, thread + 1, sizeof from);
+    size_t i;
+    for (i = 0; i < sizeof from; i++) from[i] = (unsigned char)(i * 7 + (size_t)thread);
     for (round = 0; round < rounds; round++) {
         gex_Rank_t peer = (me + 1 + (unsigned)round) % np;
         size_t bytes = 8 + (size_t)round * 97 % 500;
         gex_AM_RequestShort1(tm, peer, ASK, 0, thread);
-        gex_AM_RequestMedium1(tm, peer, ASK + 1, from, bytes, GEX_EVENT_NOW, 0, thread);
+        ask(round, peer, from, bytes, thread);
         await(thread, asked += 2);
         gex_AM_RequestLong1(tm, peer, ASK + 2, from, bytes, part_of(peer, me, thread, 1), GEX_EVENT_NOW, 0, thread);
-        gex_Event_Wait(gex_RMA_PutNB(tm, peer, part_of(peer, me, thread, 2), from, bytes, GEX_EVENT_NOW, 0));
+        gex_Event_Wait(gex_RMA_PutNB(tm, peer, part_of(peer, me, thread, 2), from, PART, GEX_EVENT_NOW, 0));
         gex_RMA_PutBlocking(tm, peer, part_of(peer, me, thread, 3), from, bytes, 0);
         gex_RMA_GetNBI(tm, from, peer, part_of(peer, me, thread, 3), bytes, 0);
         gex_AD_OpNBI_U64(domain, &old, peer, seg_of(peer) + BYTES - 8, GEX_OP_FADD, 1, 0, 0);

@@ -9,7 +9,9 @@
 
 enum { HEADER = 4096, RECORD = 16, VERSION = 2, CUT = 1, WORD = 8, MOST_RANKS = 0xffff, MOST_POLLS = 1 << 30 };
 enum { CAPACITY = 4, WRITTEN }; /* words of the header */
-enum { UNIT_NS = 16, MOST_GAP = 0xffff };
+enum { UNIT_NS = 16, MOST_GAP = 0xffff, PIECE = 12, OTHER_THREADS = 255 };
+
+int wants_contents;
 
 void wrong(const char *format, ...) {
     char text[5000];
@@ -124,11 +126,43 @@ static int by_time(const void *one, const void *other) {
     return (a->number > b->number) - (a->number < b->number);
 }
 
+/* Pieces of contents of a thread's next record. */
+struct pieces {
+    unsigned char *bytes;
+    size_t count, room;
+};
+static void add_piece(struct pieces *pieces, const uint64_t *words) {
+    size_t bytes = words[0] >> 8 & 0xff, i;
+    if (!wants_contents || bytes > PIECE) return;
+    if (pieces->count + PIECE > pieces->room) {
+        pieces->room = 2 * pieces->room + 64;
+        pieces->bytes = realloc(pieces->bytes, pieces->room);
+        if (pieces->bytes == NULL) wrong("there is not enough memory for %zu bytes of contents", pieces->room);
+    }
+    for (i = 0; i < bytes; i++)
+        pieces->bytes[pieces->count++] = (unsigned char)(i < 4 ? words[0] >> (32 + 8 * i) : words[1] >> (8 * i - 32));
+}
+
+/* The contents, if the ring has all of them. */
+static unsigned char *take_contents(struct pieces *pieces, const struct record *record) {
+    static const struct pieces none;
+    unsigned char *bytes = pieces->bytes;
+    int is_message = is_send(record->kind) || is_run(record->kind);
+    if (pieces->count != record->bytes + 4u * (is_message ? record->flags & ARGUMENTS : 0)) {
+        free(bytes);
+        bytes = NULL;
+    }
+    *pieces = none;
+    return bytes;
+}
+
 /* Adds what the file has as records of their own to those of the same thread that follow. */
 static void read_records(struct recording *r, const char *name, FILE *file, uint64_t capacity, uint64_t written) {
     uint64_t times[256] = {0}, polls[256] = {0}, wide[256] = {0}, lost = 0;
     uint64_t first = written > capacity ? written - capacity : 0, number;
-    unsigned char is_known[256] = {0};
+    uint64_t checksums[256];
+    struct pieces pieces[256] = {{0}};
+    unsigned char is_known[256] = {0}, has_checksum[256] = {0};
     size_t kept = 0;
     r->records = allocate((size_t)(written - first), sizeof *r->records);
     for (number = first; number < written; number++) {
@@ -151,6 +185,13 @@ static void read_records(struct recording *r, const char *name, FILE *file, uint
                 continue;
             case POLL: polls[record->thread] += words[1]; continue;
             case WIDE: wide[record->thread] = words[1]; continue;
+            case CONTENTS:
+                if (record->thread != OTHER_THREADS) add_piece(&pieces[record->thread], words);
+                continue;
+            case CHECKSUM:
+                checksums[record->thread] = words[1];
+                has_checksum[record->thread] = 1;
+                continue;
             default: break;
         }
         if (record->kind > POLL || (record->peer != NO_PEER && record->peer >= r->ranks)) damaged(name, number);
@@ -165,6 +206,10 @@ static void read_records(struct recording *r, const char *name, FILE *file, uint
         record->offset = words[1] >> 32 | (wide[record->thread] >> 32) << 32;
         record->polls = (uint32_t)(polls[record->thread] < MOST_POLLS ? polls[record->thread] : MOST_POLLS);
         polls[record->thread] = wide[record->thread] = 0;
+        record->has_checksum = has_checksum[record->thread];
+        record->checksum = record->has_checksum ? checksums[record->thread] : 0;
+        has_checksum[record->thread] = 0;
+        record->contents = take_contents(&pieces[record->thread], record);
         r->count++;
     }
     qsort(r->records, r->count, sizeof *r->records, by_time);

@@ -12,7 +12,7 @@ enum { LIMIT_SECONDS = 60, CALLS = 20000, RANKS = 4, MOST_MODELLED = 1000, START
 static const char usage[] =
     "usage: gasnetrun -n <n> gasnet_replay [options] RECORDING\n"
     "       gasnet_replay --reduce NAME [options] RECORDING -- gasnetrun -n %n\n"
-    "       gasnet_replay --show RECORDING\n"
+    "       gasnet_replay --show|--contents|--compare RECORDING\n"
     "       gasnetrun -n <n> gasnet_replay --model NAME [options]\n"
     "Replays the calls that a program made, which GASNET_RECORD=RECORDING has recorded, with data that it verifies. % "
     "in "
@@ -28,12 +28,16 @@ static const char usage[] =
     "  --run-limit SECONDS  time for one run of --reduce (twice --limit and a minute); a run that takes longer has "
     "failed, with --until-fail it has not\n"
     "  --show             print the calls of a recording\n"
+    "  --contents         print them with the arguments and payloads of GASNET_RECORD_PAYLOAD=all\n"
+    "  --compare          compare messages with the runs of their handlers, by the checksums of "
+    "GASNET_RECORD_PAYLOAD\n"
     "  --model NAME       instead of a recording: traffic in the likeness of legion, upcxx or chapel\n"
     "  --seed N           another traffic of the model (1)\n"
     "  --calls N          records of the model (20000)\n"
     "  --ranks N          ranks of the model (those of the job; 4 with --reduce and --show)\n"
     "  -h, --help         print this text\n"
-    "The exit status is 0 if all replays end with the right data, 1 if one does not, 2 for invalid options or files.\n";
+    "The exit status is 0 if all replays end with the right data, or no message differs from its run; 1 if not; 2 for "
+    "invalid options or files.\n";
 
 static void invalid(const char *what, const char *value) {
     fprintf(stderr, "gasnet_replay: %s%s%s\n%s", what, value ? ": " : "", value ? value : "", usage);
@@ -45,6 +49,18 @@ static double number(const char *text, double least) {
     double value = strtod(text, &rest);
     if (*text == '\0' || *rest != '\0' || !(value >= least && value <= 1e15)) invalid("a number is expected", text);
     return value;
+}
+
+/* Arguments as numbers, and the payload as bytes. */
+static void show_contents(const struct record *r) {
+    size_t at = 0, end = (is_send(r->kind) || is_run(r->kind) ? r->flags & ARGUMENTS : 0) * sizeof(gex_AM_Arg_t);
+    gex_AM_Arg_t argument;
+    for (; at < end; at += sizeof argument) {
+        memcpy(&argument, r->contents + at, sizeof argument);
+        printf("%s%d", at == 0 ? " args=" : ",", (int)argument);
+    }
+    if (r->bytes > 0) printf(" payload=");
+    for (end += r->bytes; at < end; at++) printf("%02x", r->contents[at]);
 }
 
 static void show(const char *pattern) {
@@ -68,6 +84,8 @@ static void show(const char *pattern) {
             if (r->flags & OUTSIDE) printf(" outside");
             else if (r->offset > 0) printf(" offset=%llu", (unsigned long long)r->offset);
             if (r->polls > 0) printf(" polls=%u", r->polls);
+            if (r->has_checksum) printf(" checksum=%016llx", (unsigned long long)r->checksum);
+            if (r->contents != NULL) show_contents(r);
             printf("\n");
         }
     }
@@ -106,6 +124,8 @@ int main(int argc, char **argv) {
         REDUCE,
         RUN_LIMIT,
         SHOW,
+        SHOW_CONTENTS,
+        COMPARE,
         MODEL,
         SEED,
         CALL_COUNT,
@@ -121,6 +141,8 @@ int main(int argc, char **argv) {
         {"reduce", required_argument, NULL, REDUCE},
         {"run-limit", required_argument, NULL, RUN_LIMIT},
         {"show", no_argument, NULL, SHOW},
+        {"contents", no_argument, NULL, SHOW_CONTENTS},
+        {"compare", no_argument, NULL, COMPARE},
         {"model", required_argument, NULL, MODEL},
         {"seed", required_argument, NULL, SEED},
         {"calls", required_argument, NULL, CALL_COUNT},
@@ -132,7 +154,7 @@ int main(int argc, char **argv) {
     struct model model = {NULL, 0, 1, CALLS};
     const char *to = NULL, *from = NULL;
     double run_limit = 0;
-    int option = 0, shows = 0;
+    int option = 0, shows = 0, compares = 0;
     /* With some networks the first argument is the number of ranks. */
     optind = argc > 1 && argv[1][0] && strspn(argv[1], "0123456789") == strlen(argv[1]) ? 2 : 1;
     while (option != -1) {
@@ -148,7 +170,9 @@ int main(int argc, char **argv) {
             case LIMIT: options.limit = number(optarg, 1); break;
             case REDUCE: to = optarg; break;
             case RUN_LIMIT: run_limit = number(optarg, 1); break;
+            case SHOW_CONTENTS: wants_contents = 1; /* fall through */
             case SHOW: shows = 1; break;
+            case COMPARE: compares = 1; break;
             case MODEL: model.name = optarg; break;
             case SEED: model.seed = (uint64_t)number(optarg, 0); break;
             case CALL_COUNT: model.calls = (size_t)number(optarg, 1); break;
@@ -161,11 +185,12 @@ int main(int argc, char **argv) {
     if (model.ranks > MOST_MODELLED) invalid("a model has at most 1000 ranks", NULL);
     if (model.name == NULL && optind >= argc) invalid("the name of a recording is missing", NULL);
     if (model.name == NULL) from = argv[optind++];
-    if (model.name != NULL && (shows || to != NULL)) {
+    if (model.name != NULL && (shows || compares || to != NULL)) {
         if (model.ranks == 0) model.ranks = RANKS;
         make_model(&model);
     }
     if (shows) show(from);
+    if (compares) return compare(from);
     if (to != NULL) {
         int first = optind < argc && strcmp(argv[optind], "--") == 0 ? optind + 1 : optind;
         if (first >= argc || argc - first > MOST_WORDS) invalid("the command of a launcher is expected after --", NULL);

@@ -48,7 +48,9 @@ enum {
     RAN_REPLY_MEDIUM,
     RAN_REPLY_LONG,
     POLL,
-    TIME = 254,
+    CONTENTS = 252,
+    CHECKSUM,
+    TIME,
     WIDE
 };
 /* What an event is of: code of TEST and WAIT. */
@@ -63,7 +65,9 @@ struct record {
     uint32_t polls;  /* of its thread before it */
     uint32_t number; /* in its file, of a run in its channel (plan.c), of a unit (reduce.c) */
     uint16_t peer;
-    uint8_t kind, code, flags, thread;
+    uint8_t kind, code, flags, thread, has_checksum;
+    uint64_t checksum;
+    unsigned char *contents; /* arguments and payload; NULL: not wanted, not recorded, or incomplete */
 };
 
 /* file.c: the recording of a rank. The functions end the program if they fail. */
@@ -74,6 +78,7 @@ struct recording {
     size_t count;
     struct record *records;
 };
+extern int wants_contents;                                  /* of records */
 struct recording *load(const char *pattern, unsigned rank); /* NULL: of the model */
 struct recording *new_recording(unsigned rank, unsigned ranks);
 void store(const char *pattern, const struct recording *recording);
@@ -170,6 +175,10 @@ struct options {
     double limit; /* seconds without progress, and for a run of a reduction */
 };
 int play(const char *pattern, struct model *model, const struct options *options, int *argc, char ***argv);
+
+/* compare.c: compares the checksums of messages and of the runs of handlers. Returns the exit
+ * status. */
+int compare(const char *pattern);
 
 /* reduce.c: writes a smaller recording with which the command fails: within the limit in seconds,
  * or also by not ending. Returns the exit status. */

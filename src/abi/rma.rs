@@ -175,10 +175,16 @@ fn recorded<T>(call: Call, run: impl FnOnce() -> T, refused: impl FnOnce(&T) -> 
 #[cold]
 fn record(call: &Call, began: u64) {
     let access = call.access();
-    recorder::write(
+    let contents = match call.way {
+        // SAFETY: the source, which the client keeps until this call returns.
+        Way::Put(_) => unsafe { access.here().recorded(&[], access.bytes) },
+        Way::Get => None,
+    };
+    recorder::write_with(
         &recorder::Call::new(call.event)
             .to(access.peer.rank, access.bytes)
             .at(runtime::get().offset_of(access.peer, access.remote, access.bytes)),
+        contents.as_deref(),
     );
     trace::record(
         &trace::TraceEvent::new(call.event, began)

@@ -6,6 +6,7 @@ use super::token::Token;
 use super::{inject, max_medium, Arg, Message, MAX_LONG};
 use crate::event::Event;
 use crate::flags::Flags;
+use crate::mk::MemRef;
 use crate::progress;
 use crate::rules::{self, no_locks_held, LcOpt, AM_FLAGS, CHECKED, LC_GROUP};
 use crate::runtime;
@@ -152,7 +153,7 @@ fn send_from_host(message: &Message<'_>, flags: Flags) -> Result<(), Busy> {
         inject::try_send(message).inspect_err(|_| thread::current().recorder.get().refused())?;
         count(message);
         if began != 0 {
-            replayable(*message, recorder::IMMEDIATE);
+            replayable(*message, MemRef::host(message.payload), recorder::IMMEDIATE).write();
         }
         if trace::is_timed(began) {
             record(began, *message);
@@ -162,7 +163,7 @@ fn send_from_host(message: &Message<'_>, flags: Flags) -> Result<(), Busy> {
     // Before, so that nothing of the message is kept for this.
     count(message);
     if began != 0 {
-        replayable(*message, 0);
+        replayable(*message, MemRef::host(message.payload), 0).write();
     }
     inject::send_inline(message);
     if trace::is_timed(began) {
@@ -199,19 +200,36 @@ fn kind(m: &Message<'_>) -> EventKind {
     }
 }
 
-/// Adds a message to the recording: before it is sent, unless it is IMMEDIATE.
+/// A message for the recording.
+#[derive(Debug)]
+pub struct Replayable {
+    call: Call,
+    contents: Option<Vec<u8>>,
+}
+
+impl Replayable {
+    /// Adds it to the recording: before it is sent, unless it is IMMEDIATE.
+    pub fn write(&self) {
+        recorder::write_with(&self.call, self.contents.as_deref());
+    }
+}
+
+/// Reads a message whose payload is at `from`, for the recording.
 #[cold]
-pub fn replayable(m: Message<'_>, flags: u8) {
+pub fn replayable(m: Message<'_>, from: MemRef, flags: u8) -> Replayable {
     let call = Call {
         code: m.handler,
         flags: m.args.len() as u8 | flags,
         ..Call::new(kind(&m)).to(m.target.rank, m.bytes)
     };
-    recorder::write(&if m.category == AmCategory::Long {
+    let call = if m.category == AmCategory::Long {
         call.at(runtime::get().offset_of(m.target, m.destination, m.bytes))
     } else {
         call
-    });
+    };
+    // SAFETY: the client's payload, valid until the message was sent.
+    let contents = unsafe { from.recorded(m.args, m.bytes) };
+    Replayable { call, contents }
 }
 
 /// Records a message whose sending began at `began`.

@@ -31,6 +31,8 @@ use gasnet_conduit::{Class, Completion, Cookie, JobRank, Upcalls};
 use gasnet_job::counters::HandlerWord;
 
 const CHECKED: bool = cfg!(feature = "debug-checks");
+/// Flag of the header of a run without a message of its own ([`run_reply`]), which is not recorded.
+const UNSENT: u8 = 1;
 
 /// How a message came, and from whom.
 #[derive(Clone, Copy)]
@@ -205,14 +207,13 @@ impl<'a> Delivery<'a> {
         } else {
             Context::ReplyHandler
         };
-        let began = trace::clock(trace::TraceCategory::Message);
         let recorder = thread::current().recorder.get();
         let handler = HandlerWord {
             index: m.header.handler,
             source: m.source.0,
         };
         recorder.handles(m.class, m.category, m.header.bytes, handler);
-        thread::current().in_handler(context, entry.name, m.header.handler, || {
+        let run = || {
             let buffer = match m.category {
                 AmCategory::Short => None,
                 AmCategory::Medium => Some((m.payload.cast::<c_void>(), m.header.bytes as usize)),
@@ -230,11 +231,33 @@ impl<'a> Delivery<'a> {
             if CHECKED {
                 known.set(outer);
             }
-        });
-        recorder.handled(m.class);
-        if began != 0 {
-            ran(began, m, entry);
+        };
+        let run = || thread::current().in_handler(context, entry.name, m.header.handler, run);
+        if trace::wants(trace::TraceCategory::Message) {
+            self.run_recorded(m, entry, run);
+        } else {
+            run();
         }
+        recorder.handled(m.class);
+    }
+
+    /// Runs a handler, and records that. What it is given is read before: it may write there.
+    #[cold]
+    #[inline(never)]
+    fn run_recorded(&self, m: &ReceivedMessage, entry: &AmEntry, run: impl FnOnce()) {
+        let began = trace::clock(trace::TraceCategory::Message);
+        let (from, bytes) = match m.category {
+            AmCategory::Short => (MemRef::host(ptr::null()), 0),
+            AmCategory::Medium => (MemRef::host(m.payload), m.header.bytes as usize),
+            AmCategory::Long => {
+                let (to, bytes) = (m.header.destination as *const u8, m.header.bytes as usize);
+                (self.rt.local_mem(m.header.target_ep, to, bytes), bytes)
+            }
+        };
+        // SAFETY: the payload, which the handler gets.
+        let contents = unsafe { from.recorded(&m.args[..m.nargs], bytes) };
+        run();
+        ran(began, m, bytes, entry, contents.as_deref());
     }
 
     #[cold]
@@ -324,7 +347,7 @@ impl<'a> Delivery<'a> {
 
 /// Records that a client's handler ran from `began` until now.
 #[cold]
-fn ran(began: u64, m: &ReceivedMessage, entry: &AmEntry) {
+fn ran(began: u64, m: &ReceivedMessage, bytes: usize, entry: &AmEntry, contents: Option<&[u8]>) {
     let kind = match (m.class, m.category) {
         (Class::Request, AmCategory::Short) => EventKind::RanRequestShort,
         (Class::Request, AmCategory::Medium) => EventKind::RanRequestMedium,
@@ -333,16 +356,14 @@ fn ran(began: u64, m: &ReceivedMessage, entry: &AmEntry) {
         (Class::Reply, AmCategory::Medium) => EventKind::RanReplyMedium,
         (Class::Reply, AmCategory::Long) => EventKind::RanReplyLong,
     };
-    let bytes = if m.category == AmCategory::Short {
-        0
-    } else {
-        m.header.bytes as usize
-    };
-    recorder::write(&Call {
-        code: m.header.handler,
-        flags: m.nargs as u8,
-        ..Call::new(kind).to(m.source, bytes)
-    });
+    if m.header.flags & UNSENT == 0 {
+        let call = Call {
+            code: m.header.handler,
+            flags: m.nargs as u8,
+            ..Call::new(kind).to(m.source, bytes)
+        };
+        recorder::write_with(&call, contents);
+    }
     if !trace::is_timed(began) {
         return;
     }
@@ -371,7 +392,7 @@ pub fn run_reply(source: Location, target_ep: EpIndex, handler: u8, payload: *mu
     let header = Header {
         word: u32::from(kind::MEDIUM),
         handler,
-        flags: 0,
+        flags: UNSENT,
         target_ep,
         bytes: bytes as u32,
         source_ep: source.ep,

@@ -83,7 +83,7 @@ pub struct Header {
     pub word: u32,
     /// Handler index.
     pub handler: u8,
-    /// Zero; reserved.
+    /// Zero in messages.
     pub flags: u8,
     /// Endpoint addressed.
     pub target_ep: EpIndex,

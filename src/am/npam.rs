@@ -19,6 +19,7 @@ use super::table::INDEX_BASE;
 use super::token::Token;
 use super::{canary, client, inject, poll_scope, reserved, Arg, Message, MAX_ARGS, MAX_PREPARED, OVERHEAD};
 use crate::flags::Flags;
+use crate::mk::MemRef;
 use crate::rules::{self, not_in_handler, Lc, LcOpt, AM_FLAGS};
 use crate::segment::disposition::{narrow, own, peer_base, reaching};
 use crate::shm::comm::MAX_INLINE;
@@ -242,15 +243,13 @@ pub unsafe fn commit(desc: *const SrcDesc, call: &CommitArgs<'_>) -> Result<(), 
     unsafe { client::complete_locally(p.lc_opt) };
     let began = trace::clock(trace::TraceCategory::Message);
     let immediate = call.flags.has(Flags::IMMEDIATE);
-    if began != 0 && !immediate {
-        client::replayable(message, 0);
-    }
-    desc.commit(&p, message, immediate)
-        .inspect_err(|_| thread::current().recorder.get().refused())?;
+    let sent = if began == 0 {
+        desc.commit(&p, message, immediate)
+    } else {
+        commit_recorded(desc, p, message, immediate)
+    };
+    sent.inspect_err(|_| thread::current().recorder.get().refused())?;
     client::count(&message);
-    if began != 0 && immediate {
-        client::replayable(message, recorder::IMMEDIATE);
-    }
     if trace::is_timed(began) {
         client::record(began, message);
     }
@@ -468,6 +467,22 @@ impl SrcDesc {
         }
         self.clear();
     }
+}
+
+/// Sends `message`, which was prepared as `p`, and records it. A send buffer is gone afterwards.
+#[cold]
+#[inline(never)]
+fn commit_recorded(desc: &SrcDesc, p: Prepared, message: Message<'_>, immediate: bool) -> Result<(), Busy> {
+    let from = match p.device_ep {
+        Some(ep) if message.bytes > 0 => runtime::get().local_mem(ep, message.payload, message.bytes),
+        _ => MemRef::host(message.payload),
+    };
+    if !immediate {
+        client::replayable(message, from, 0).write();
+        return desc.commit(&p, message, false);
+    }
+    let replayable = client::replayable(message, from, recorder::IMMEDIATE);
+    desc.commit(&p, message, true).inspect(|()| replayable.write())
 }
 
 /// The buffer in which a payload is prepared.

@@ -16,6 +16,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::copy;
+use crate::trace::recorder;
 use gasnet_conduit::{Device, Dmabuf};
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 
@@ -217,6 +218,26 @@ impl MemRef {
         // SAFETY: valid by contract; `bounce` has room.
         unsafe { copy(Self::host(bounce.as_ptr()), self, bytes) };
         bounce.as_ptr()
+    }
+
+    /// Arguments and a copy of the next `bytes`, if recordings contain payloads.
+    ///
+    /// # Safety
+    /// The bytes are valid, and may be written by others only as data races that the client
+    /// accepts.
+    #[cold]
+    pub unsafe fn recorded(self, args: &[i32], bytes: usize) -> Option<Vec<u8>> {
+        if !recorder::wants_payload() {
+            return None;
+        }
+        let mut contents: Vec<_> = args.iter().flat_map(|arg| arg.to_ne_bytes()).collect();
+        let first = contents.len();
+        contents.resize(first + bytes, 0);
+        if bytes > 0 {
+            // SAFETY: valid by contract; `contents` has room.
+            unsafe { copy(Self::host(contents[first..].as_mut_ptr()), self, bytes) };
+        }
+        Some(contents)
     }
 }
 

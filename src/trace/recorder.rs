@@ -8,6 +8,7 @@
 
 use std::cell::Cell;
 use std::fs::{File, OpenOptions};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
@@ -15,11 +16,11 @@ use std::sync::OnceLock;
 use super::kinds::EventKind;
 use super::sink;
 use crate::flags::Flags;
-use gasnet_conduit::config::{self, Config};
+use gasnet_conduit::config::{self, Config, RecordPayload};
 use gasnet_conduit::JobRank;
 use gasnet_job::Job;
 use gasnet_sys::mem;
-use gasnet_tools::timer;
+use gasnet_tools::{bytes, timer};
 
 const MAGIC: &[u8; 8] = b"GASNETRC";
 const VERSION: u32 = 2;
@@ -43,12 +44,16 @@ const HANDLERS: usize = 64;
 const PROGRAM: usize = 128;
 const PROGRAM_BYTES: usize = 256;
 
-/// Kinds of records that belong to the next record: its time; the upper halves of its numbers.
-/// Other kinds are the number of the [`EventKind`] plus 1.
+/// Kinds of records that belong to the next record: its contents and their checksum; its time; the
+/// upper halves of its numbers. Other kinds are the number of the [`EventKind`] plus 1.
+const CONTENTS: u8 = 252;
+const CHECKSUM: u8 = 253;
 const TIME: u8 = 254;
 const WIDE: u8 = 255;
-/// A record and those that belong to it.
-const MOST_TOGETHER: u64 = 5;
+/// A record and those that belong to it, but for its contents.
+const MOST_TOGETHER: u64 = 6;
+/// Bytes of contents in a record.
+const PIECE: usize = 12;
 /// Records of a block. A file of the least size has four blocks.
 const BLOCK: u64 = 64;
 /// Thread number of all threads after the first 255.
@@ -129,6 +134,7 @@ struct Recording {
     began: u64,
     /// Units of time in 2 to the power of `SCALE_BITS` ticks.
     scale: u64,
+    payload: RecordPayload,
     file: File,
 }
 
@@ -169,7 +175,7 @@ pub fn start(config: &Config, job: &Job, conduit: &str, mode: &str) -> Result<()
     let Some(pattern) = config.get(&config::RECORD).filter(|name| !name.is_empty()) else {
         return Ok(());
     };
-    let opened = open(&pattern, config.get(&config::RECORD_SIZE), job, conduit, mode);
+    let opened = open(&pattern, config, job, conduit, mode);
     let failed = job.exchange(&[u8::from(opened.is_err())]);
     if let Some(first) = failed.iter().position(|&failed| failed != 0) {
         let is_first = first == job.rank() as usize;
@@ -179,7 +185,7 @@ pub fn start(config: &Config, job: &Job, conduit: &str, mode: &str) -> Result<()
     Ok(())
 }
 
-fn open(pattern: &str, size: u64, job: &Job, conduit: &str, mode: &str) -> Result<Recording, String> {
+fn open(pattern: &str, config: &Config, job: &Job, conduit: &str, mode: &str) -> Result<Recording, String> {
     if job.size() > 1 && sink::is_shared(pattern) {
         return Err(format!(
             "GASNET_RECORD={pattern}: ranks cannot share a file. Put % in the name, which stands for the rank."
@@ -189,7 +195,7 @@ fn open(pattern: &str, size: u64, job: &Job, conduit: &str, mode: &str) -> Resul
         return Err(format!("GASNET_RECORD: a recording has at most {NO_PEER} ranks"));
     }
     let name = sink::file_name(pattern, JobRank(job.rank()));
-    let capacity = 1_u64 << (size / RECORD as u64).ilog2();
+    let capacity = 1_u64 << (config.get(&config::RECORD_SIZE) / RECORD as u64).ilog2();
     let create = || {
         let file = OpenOptions::new()
             .read(true)
@@ -213,6 +219,7 @@ fn open(pattern: &str, size: u64, job: &Job, conduit: &str, mode: &str) -> Resul
             capacity,
             began: timer::now(),
             scale: timer::to_ns(1 << SCALE_BITS) / UNIT_NS,
+            payload: config.get(&config::RECORD_PAYLOAD),
             file,
         })
     };
@@ -252,12 +259,30 @@ pub fn is_on() -> bool {
     RECORDING.get().is_some()
 }
 
+/// Whether calls are recorded with a checksum of their contents.
+pub fn wants_payload() -> bool {
+    RECORDING.get().is_some_and(|r| r.payload != RecordPayload::None)
+}
+
 /// Records a call.
 #[inline]
 pub fn write(call: &Call) {
     if let Some(recording) = RECORDING.get() {
-        MINE.with(|mine| recording.write(mine, call));
+        MINE.with(|mine| recording.write(mine, call, None));
     }
+}
+
+/// Records a call with its arguments and payload, if they are given.
+pub fn write_with(call: &Call, contents: Option<&[u8]>) {
+    let (Some(recording), Some(contents)) = (RECORDING.get(), contents) else {
+        return write(call);
+    };
+    MINE.with(|mine| {
+        if recording.payload == RecordPayload::All {
+            recording.write_contents(mine, contents);
+        }
+        recording.write(mine, call, Some(bytes::checksum(contents)));
+    });
 }
 
 /// Counts a poll, or a test of what was not complete.
@@ -308,14 +333,14 @@ pub fn stop() {
 
 impl Recording {
     #[inline]
-    fn write(&self, mine: &Thread, call: &Call) {
+    fn write(&self, mine: &Thread, call: &Call, checksum: Option<u64>) {
         let ticks = timer::now().saturating_sub(self.began);
         let time = ((u128::from(ticks) * u128::from(self.scale)) >> SCALE_BITS) as u64;
         let time = time.max(mine.last.get());
         let gap = time - mine.last.replace(time);
         let is_wide = (call.bytes | call.offset) >> 32 != 0;
-        if gap > MOST_GAP || mine.polls.get() > 0 || is_wide || !self.has_room(mine, 1) {
-            return self.write_with_others(mine, call, gap);
+        if gap > MOST_GAP || mine.polls.get() > 0 || is_wide || checksum.is_some() || !self.has_room(mine, 1) {
+            return self.write_with_others(mine, call, gap, checksum);
         }
         self.store(mine, record(mine, call, gap));
     }
@@ -329,24 +354,35 @@ impl Recording {
         next % BLOCK != 0 && next % BLOCK <= BLOCK - records && written.wrapping_sub(next) <= self.capacity
     }
 
+    /// Writes contents, to several blocks if they are long.
+    fn write_contents(&self, mine: &Thread, contents: &[u8]) {
+        for piece in contents.chunks(PIECE) {
+            if !self.has_room(mine, 1) {
+                self.claim(mine, mine.last.get());
+            }
+            let byte = |i: usize| piece.get(i).map_or(0, |&byte| u64::from(byte));
+            let word = |bytes: Range<usize>| bytes.rev().fold(0, |word, i| word << 8 | byte(i));
+            let head = u64::from(CONTENTS) | (piece.len() as u64) << 8 | u64::from(mine.number.get()) << 24;
+            self.store(mine, [head | word(0..4) << 32, word(4..PIECE)]);
+        }
+    }
+
     /// Writes a record behind those that belong to it, all to one block.
     #[cold]
     #[inline(never)]
-    fn write_with_others(&self, mine: &Thread, call: &Call, gap: u64) {
-        let is_new = !self.has_room(mine, MOST_TOGETHER);
-        if is_new {
-            self.claim(mine);
+    fn write_with_others(&self, mine: &Thread, call: &Call, gap: u64, checksum: Option<u64>) {
+        if !self.has_room(mine, MOST_TOGETHER) {
+            self.claim(mine, mine.last.get() - gap);
         }
         let is_late = gap > MOST_GAP;
         let polls = mine.polls.replace(0);
         let (bytes, offset) = (call.bytes >> 32, call.offset >> 32);
-        let head = |kind: u8| u64::from(kind) | u64::from(mine.number.get()) << 24 | u64::from(NO_PEER) << 32;
+        let head = |kind| head(mine, kind);
         let others = [
-            // A reader learns from it up to when records of a thread have been replaced.
-            is_new.then(|| [head(TIME), mine.last.get() - gap]),
             is_late.then(|| [head(TIME), mine.last.get()]),
             (polls > 0).then(|| [head(EventKind::Poll as u8 + 1), u64::from(polls)]),
             (bytes | offset != 0).then(|| [head(WIDE), bytes | offset << 32]),
+            checksum.map(|sum| [head(CHECKSUM), sum]),
         ];
         let last = record(mine, call, if is_late { 0 } else { gap });
         for record in others.into_iter().flatten().chain([last]) {
@@ -355,7 +391,8 @@ impl Recording {
     }
 
     /// Gives a thread the next block of the ring, and the thread a number if that is its first one.
-    fn claim(&self, mine: &Thread) {
+    /// `time`: of the thread's last record.
+    fn claim(&self, mine: &Thread, time: u64) {
         if mine.next.get() == 0 {
             mine.number
                 .set(THREADS.fetch_add(1, Ordering::Relaxed).min(OTHER_THREADS));
@@ -366,6 +403,8 @@ impl Recording {
             self.words[self.place(number)].store(0, Ordering::Relaxed);
         }
         mine.next.set(first);
+        // A reader learns from it up to when records of a thread have been replaced.
+        self.store(mine, [head(mine, TIME), time]);
         self.prefetch(first + BLOCK);
     }
 
@@ -390,6 +429,11 @@ impl Recording {
         self.words[at + 1].store(record[1], Ordering::Relaxed);
         self.words[at].store(record[0], Ordering::Release);
     }
+}
+
+/// First half of a record that belongs to another one.
+fn head(mine: &Thread, kind: u8) -> u64 {
+    u64::from(kind) | u64::from(mine.number.get()) << 24 | u64::from(NO_PEER) << 32
 }
 
 /// The record of a call, so long after the last one of its thread.
@@ -444,6 +488,7 @@ mod tests {
             capacity,
             began,
             scale: 1 << SCALE_BITS,
+            payload: RecordPayload::All,
             file: File::open("/dev/null").unwrap(),
         }
     }
@@ -466,9 +511,9 @@ mod tests {
             ..Call::new(EventKind::RequestLong).to(JobRank(3), 4)
         };
         thread.last.set(1 << 60);
-        ring.write(&thread, &call);
+        ring.write(&thread, &call, None);
         thread.number.set(7);
-        ring.write(&thread, &call);
+        ring.write(&thread, &call, None);
         assert_eq!(
             at(&ring, 2),
             [0x21 | 130 << 8 | 34 << 16 | 7 << 24 | 3 << 32, 4 | 5 << 32],
@@ -485,14 +530,14 @@ mod tests {
         for thread in &threads {
             thread.last.set(u64::MAX);
         }
-        ring.write(&threads[0], &put);
+        ring.write(&threads[0], &put, None);
         for _ in 0..BLOCK {
-            ring.write(&threads[1], &put);
+            ring.write(&threads[1], &put, None);
         }
         assert_ne!(threads[0].number, threads[1].number);
         assert_eq!(kinds(&ring, BLOCK - 1), [0, TIME, kind]);
         assert_eq!(kinds(&ring, 2 * BLOCK), [TIME, kind, 0], "the third block is emptied");
-        ring.write(&threads[0], &put);
+        ring.write(&threads[0], &put, None);
         assert_eq!(kinds(&ring, 3 * BLOCK), [TIME, kind, 0], "a replaced block is left");
         assert_eq!(ring.words[WRITTEN].load(Ordering::Relaxed), 4 * BLOCK);
     }
@@ -502,7 +547,7 @@ mod tests {
         let (ring, thread) = (ring(0), Thread::new());
         for _ in 0..=BLOCK - MOST_TOGETHER {
             thread.last.set(u64::MAX);
-            ring.write(&thread, &Call::new(EventKind::Put));
+            ring.write(&thread, &Call::new(EventKind::Put), None);
         }
         thread.last.set(8);
         thread.polls.set(9);
@@ -511,15 +556,39 @@ mod tests {
             offset: 7 << 32 | 2,
             ..Call::new(EventKind::Put)
         };
-        ring.write(&thread, &call);
-        assert_eq!(kinds(&ring, BLOCK - 4), [EventKind::Put as u8 + 1, 0, 0, 0, TIME, TIME]);
+        ring.write(&thread, &call, Some(77));
+        assert_eq!(
+            kinds(&ring, BLOCK - 5),
+            [EventKind::Put as u8 + 1, 0, 0, 0, 0, TIME, TIME]
+        );
         assert_eq!(
             kinds(&ring, BLOCK + 2),
-            [EventKind::Poll as u8 + 1, WIDE, EventKind::Put as u8 + 1]
+            [EventKind::Poll as u8 + 1, WIDE, CHECKSUM, EventKind::Put as u8 + 1]
         );
         let body = |i: u64| at(&ring, BLOCK + i)[1];
-        assert!(body(0) == 8 && body(1) > MOST_GAP && at(&ring, BLOCK + 4)[0] >> 48 == 0);
-        assert_eq!([2, 3, 4].map(body), [9, 6 | 7 << 32, 1 | 2 << 32]);
+        assert!(body(0) == 8 && body(1) > MOST_GAP && at(&ring, BLOCK + 5)[0] >> 48 == 0);
+        assert_eq!([2, 3, 4, 5].map(body), [9, 6 | 7 << 32, 77, 1 | 2 << 32]);
         assert_eq!(thread.polls.get(), 0);
+    }
+
+    #[test]
+    fn contents_may_need_several_blocks() {
+        let (ring, thread) = (ring(timer::now()), Thread::new());
+        thread.last.set(9);
+        let contents: Vec<_> = (0..PIECE * BLOCK as usize + 5).map(|i| i as u8).collect();
+        ring.write_contents(&thread, &contents);
+        let mut found: Vec<u8> = Vec::new();
+        for number in 0..thread.next.get() {
+            let record = at(&ring, number);
+            if number % BLOCK == 0 {
+                assert_eq!((record[0] as u8, record[1]), (TIME, 9));
+            } else {
+                assert_eq!(record[0] as u8, CONTENTS);
+                let bytes = record.map(u64::to_le_bytes).concat();
+                found.extend(&bytes[4..4 + usize::from(bytes[1])]);
+            }
+        }
+        assert_eq!(found, contents);
+        assert_eq!(thread.next.get(), BLOCK + 3, "a block has a time and 63 pieces");
     }
 }

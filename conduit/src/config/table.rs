@@ -137,6 +137,18 @@ choice_enum! {
     }
 }
 
+choice_enum! {
+    /// Contents of a recording besides calls (`GASNET_RECORD_PAYLOAD`).
+    pub enum RecordPayload {
+        /// None.
+        None = "none",
+        /// A checksum of each message and put.
+        Checksum = "checksum",
+        /// The arguments and payloads, too.
+        All = "all",
+    }
+}
+
 fn is_tsc_rate(text: &str) -> bool {
     let word = text.trim();
     ["walltime", "wallclock", "cpuinfo"]
@@ -492,6 +504,9 @@ variables! {
         RECORD_SIZE: u64 = size("GASNET_RECORD_SIZE", "16M", 1 << 12, 1 << 40,
             "Size of each rank's recording, of 16 bytes for each operation; later ones replace the first. Rounded \
              down to a power of two.").unit("bytes").ours();
+        RECORD_PAYLOAD: RecordPayload = choice("GASNET_RECORD_PAYLOAD", "none",
+            "What recordings contain of messages and puts besides their sizes: a checksum of arguments and payload, \
+             or these themselves, too.").ours();
     }
     "Checks of the debug flavour" {
         SD_INIT: bool = flag("GASNET_SD_INIT", true,
