@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 
 use crate::types::AmCategory;
-use gasnet_conduit::{Class, JobRank};
+use gasnet_conduit::{connections, Class, JobRank};
 use gasnet_job::counters::{add, group_shift, words};
 use gasnet_job::counters::{HandlerWord, Lane, OneSided, RankCounters, Traffic, WaitWord, GROUPS, LANES};
 use gasnet_job::Job;
@@ -38,6 +38,7 @@ pub fn start(job: &'static Job) {
         clock: job.coarse_clock(),
         shift: group_shift(job.size()),
     });
+    connections::show(&counters.connections);
     counters.is_on.store(1, Ordering::Relaxed);
 }
 

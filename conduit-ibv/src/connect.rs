@@ -16,7 +16,7 @@ use crate::fabric::Fabric;
 use crate::ffi::{Channel, Datagrams, SendError};
 use crate::ports::SEVERAL_NETWORKS;
 use crate::settings::Settings;
-use gasnet_conduit::JobRank;
+use gasnet_conduit::{connections, JobRank};
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::eventfd::Eventfd;
 use gasnet_sys::lock;
@@ -155,7 +155,7 @@ impl Connector {
             let own = self.pairs.endpoints(fabric, connection);
             let ready = self.pairs.ready(fabric, connection, &own);
             ready.map_err(|failure| failure.why)?;
-            connection.is_established.store(true, Ordering::Release);
+            connection.establish();
             fabric.arm_migration(connection);
             Ok(())
         });
@@ -183,6 +183,7 @@ impl Connector {
 
     fn wait_for(&self, fabric: &Fabric, inner: &mut Inner, peer: JobRank, step: Step) {
         let (now, interval) = (Instant::now(), self.retransmission);
+        connections::begin(peer);
         match inner.waiting.iter_mut().find(|waiting| waiting.peer == peer) {
             Some(waiting) => waiting.step = step,
             None => inner.waiting.push(Waiting {
@@ -280,13 +281,11 @@ impl Connector {
             }
             Step::Ask => self.wait_for(fabric, inner, peer, Step::Answer),
             Step::Answer => {
-                connection.is_established.store(true, Ordering::Release);
+                connection.establish();
                 self.tell(fabric, inner, peer, Step::Confirm);
                 fabric.arm_migration(connection);
             }
-            Step::Confirm if connection.is_ready.load(Ordering::Acquire) => {
-                connection.is_established.store(true, Ordering::Release);
-            }
+            Step::Confirm if connection.is_ready.load(Ordering::Acquire) => connection.establish(),
             Step::Confirm => {}
         }
     }
@@ -303,7 +302,13 @@ impl Connector {
             !fabric.peers.states.is_present(waiting.peer)
                 || connection.is_none_or(|connection| connection.is_established.load(Ordering::Acquire))
         };
-        inner.waiting.retain(|waiting| !is_over(waiting));
+        inner.waiting.retain(|waiting| {
+            let is_over = is_over(waiting);
+            if is_over {
+                connections::end(waiting.peer);
+            }
+            !is_over
+        });
         let limit = self.limit;
         let mut due = Vec::new();
         for waiting in &mut inner.waiting {

@@ -6,7 +6,7 @@ use crate::ports::MOST_PATHS;
 use crate::route::Route;
 use crate::send::queue::SendQueue;
 use crate::xrc::peer::XrcPeer;
-use gasnet_conduit::JobRank;
+use gasnet_conduit::{connections, JobRank};
 use gasnet_conduit_util::credits::{Credits, PeerCredits};
 use gasnet_conduit_util::peer_states::PeerStates;
 use gasnet_conduit_util::record;
@@ -180,6 +180,14 @@ fn thread_number() -> usize {
 }
 
 impl Connection {
+    /// Notes that the peer receives.
+    #[cold]
+    pub fn establish(&self) {
+        if !self.is_established.swap(true, Ordering::AcqRel) {
+            connections::count();
+        }
+    }
+
     /// The peer.
     #[inline]
     pub fn peer(&self) -> JobRank {

@@ -290,7 +290,7 @@ impl Poll<'_> {
     fn note_message(&self, source: JobRank, connection: &Connection, credits: u32) -> bool {
         let fabric = &self.operations.messages.fabric;
         if !connection.is_established.load(Ordering::Relaxed) {
-            connection.is_established.store(true, Ordering::Release);
+            connection.establish();
         }
         if connection.rings.is_hot() {
             self.progress.inbox.offer_memory(fabric, source, connection);

@@ -1,6 +1,6 @@
 //! The processes of the job: addresses and states.
 
-use gasnet_conduit::JobRank;
+use gasnet_conduit::{connections, JobRank};
 use gasnet_conduit_util::credits::{Credits, PeerCredits};
 use gasnet_conduit_util::peer_states::PeerStates;
 use gasnet_sys::atomic::Ordering;
@@ -53,6 +53,7 @@ impl Peers {
         let peer = self.of(rank);
         if !peer.was_contacted.load(Ordering::Relaxed) {
             peer.was_contacted.store(true, Ordering::Relaxed);
+            connections::count();
         }
         peer.number
     }

@@ -2,7 +2,7 @@
 
 use crate::ffi::Endpoint;
 use crate::operations::AfterPut;
-use gasnet_conduit::JobRank;
+use gasnet_conduit::{connections, JobRank};
 use gasnet_conduit_util::credits::{Credits, PeerCredits};
 use gasnet_conduit_util::peer_states::PeerStates;
 use gasnet_conduit_util::pending_queue::PendingQueue;
@@ -77,6 +77,7 @@ impl Peers {
     /// complete.
     pub fn contact(&self, rank: JobRank, endpoint: Endpoint) {
         self.of(rank).endpoint.store(endpoint.number(), Ordering::Release);
+        connections::begin(rank);
         lock(&self.of(rank).unflushed).is_awaited = true;
         self.to_flush.push(rank);
     }
@@ -130,7 +131,11 @@ impl Peers {
         debug_assert!(taken.is_empty());
         let mut unflushed = lock(&self.of(rank).unflushed);
         unflushed.spare = taken;
-        self.of(rank).is_ready.store(true, Ordering::Release);
+        if !self.is_ready(rank) {
+            self.of(rank).is_ready.store(true, Ordering::Release);
+            connections::end(rank);
+            connections::count();
+        }
         unflushed.is_awaited = !unflushed.puts.is_empty();
         if unflushed.is_awaited {
             self.to_flush.push(rank);

@@ -8,6 +8,7 @@
 //!   wake-up of sleeping threads.
 //! - [`mod@config`]: the table of environment variables, to which a conduit adds its own.
 //!   [`size_spec`]: sizes as users write them.
+//! - [`mod@connections`]: what tools see of connections.
 //! - [`library`]: vendors' libraries, opened at run time. [`locality`]: devices by topology.
 //! - [`atomic_codes`]: types and operations of remote atomics; [`atomic_values`]: their results.
 //! - `faulty` and `soft_atomics` (feature `decorators`): networks that wrap another, for tests.
@@ -23,6 +24,7 @@ mod conduit;
 pub mod config;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+pub mod connections;
 pub mod cookie;
 #[cfg(feature = "decorators")]
 pub mod faulty;

@@ -47,23 +47,25 @@ static void in_attach(void) {
     if (me == 1) hang();
     OK(gex_Segment_Attach(&segment, tm, 1 << 20));
 }
+/* Rank 1 stops before the others have a connection to it. */
+static void in_connect(void) {
+    if (me == 1) raise(SIGSTOP);
+    for (;;) gex_AM_RequestShort1(tm, 1, HANDLER, 0, 0);
+}
 
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } ways[] = {{"handler", in_handler},
-                {"event", in_event},
-                {"barrier", in_barrier},
-                {"stop", in_stop},
-                {"attach", in_attach}};
+    } ways[] = {{"handler", in_handler}, {"event", in_event},   {"barrier", in_barrier},
+                {"stop", in_stop},       {"attach", in_attach}, {"connect", in_connect}};
     gex_AM_Entry_t entries[] = {
         {HANDLER, (gex_AM_Fn_t)on_request, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 1, NULL, "on_request"},
         {MEDIUM, (gex_AM_Fn_t)on_medium, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 0, NULL, "on_medium"}};
     test_init("stuck", &argc, &argv);
     REQUIRE(argc == 2);
     gex_EP_RegisterHandlers(ep, entries, ARRAY_LENGTH(entries));
-    barrier();
+    if (strcmp(argv[1], "connect") != 0) barrier();
     for (size_t i = 0; i < ARRAY_LENGTH(ways); i++) {
         if (strcmp(ways[i].name, argv[1]) == 0) ways[i].run();
     }

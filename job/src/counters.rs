@@ -18,10 +18,11 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use gasnet_conduit::connections::ConnectionWords;
 use gasnet_sys::padded::{Padded, LINE};
 
 /// Version of the control block up to the counters, for tools of another libgasnet.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Lanes of a rank. Threads above that number share the last one, where counts may be lost and the
 /// state is that of the thread that wrote last.
 pub const LANES: usize = 32;
@@ -261,6 +262,8 @@ pub struct RankCounters {
     pub exchange_since: AtomicU64,
     /// Size of the client's attached segment.
     pub segment_bytes: AtomicU64,
+    /// Its connections.
+    pub connections: ConnectionWords,
     /// Its threads.
     pub lanes: [Padded<Lane>; LANES],
     /// Their traffic, by groups of peers.
@@ -276,6 +279,7 @@ impl RankCounters {
             exchanges: AtomicU32::new(0),
             exchange_since: AtomicU64::new(0),
             segment_bytes: AtomicU64::new(0),
+            connections: ConnectionWords::new(),
             lanes: [const { Padded(Lane::new()) }; LANES],
             traffic: [const { [const { Traffic::new() }; GROUPS] }; LANES],
         }
@@ -329,10 +333,15 @@ mod tests {
             size_of::<Lane>(),
         ];
         assert_eq!(lane, [0, 8, 40, 64, 88, 192, 256]);
-        let rank = [offset_of!(RankCounters, lanes), offset_of!(RankCounters, traffic)];
+        let rank = [
+            offset_of!(RankCounters, connections),
+            offset_of!(ConnectionWords, since),
+            offset_of!(RankCounters, lanes),
+            offset_of!(RankCounters, traffic),
+        ];
         assert_eq!(
             (rank, size_of::<Traffic>(), VERSION),
-            ([LINE, LINE + 256 * LANES], 192, 3)
+            ([24, 8, LINE, LINE + 256 * LANES], 192, 4)
         );
     }
 

@@ -113,6 +113,10 @@ pub struct RankView {
     pub exchange_since: u64,
     /// Bytes of its attached segment.
     pub segment_bytes: u64,
+    /// Connections of its conduit that are up.
+    pub connections: u32,
+    /// The peer to which it has been making a connection for longest, and since when.
+    pub connecting: Option<(u32, u64)>,
     /// Bytes that its memory objects take, by use. Others share some.
     pub memory: Vec<(String, u64)>,
     /// Threads that have called GASNet.
@@ -130,6 +134,7 @@ impl RankView {
             }
         };
         shift(&mut self.exchange_since);
+        self.connecting.iter_mut().for_each(|(_, since)| shift(since));
         for thread in &mut self.threads {
             shift(&mut thread.polled);
             shift(&mut thread.found);
@@ -167,6 +172,8 @@ fn view(control: &ControlBlock, rank: u32) -> Option<RankView> {
     } else {
         Process::Runs
     };
+    let connections = &counters.connections;
+    let since = connections.since.load(Ordering::Acquire);
     let mut peers = [TrafficView::default(); GROUPS];
     let mut threads = Vec::new();
     // Traffic of unused lanes is memory that nothing has touched yet, and reading would allocate.
@@ -191,6 +198,8 @@ fn view(control: &ControlBlock, rank: u32) -> Option<RankView> {
         exchanges: counters.exchanges.load(Ordering::Relaxed),
         exchange_since: counters.exchange_since.load(Ordering::Relaxed),
         segment_bytes: counters.segment_bytes.load(Ordering::Relaxed),
+        connections: connections.up.load(Ordering::Relaxed),
+        connecting: (since != 0).then(|| (connections.peer.load(Ordering::Relaxed), since)),
         memory: memory(pid),
         threads,
         peers: (0..)

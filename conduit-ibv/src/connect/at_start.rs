@@ -9,7 +9,6 @@ use crate::ffi::Errno;
 use crate::peers::Connection;
 use gasnet_conduit::{JobRank, StartInfo};
 use gasnet_conduit_util::record::all_can;
-use gasnet_sys::atomic::Ordering;
 
 impl PairMaker {
     /// Connects to all peers of `wanted`, which contains this process for each of them. Collective.
@@ -31,7 +30,7 @@ impl PairMaker {
         // A message to a queue pair that is not connected yet would be lost, and sent again late.
         all_can(info, connected)?;
         for connection in wanted.iter().filter_map(|peer| fabric.peers.connection(*peer)) {
-            connection.is_established.store(true, Ordering::Release);
+            connection.establish();
             fabric.arm_migration(connection);
         }
         Ok(())

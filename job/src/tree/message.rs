@@ -143,6 +143,18 @@ macro_rules! states {
 
 states! { WaitWord HandlerWord }
 
+/// A rank with a time that is not 0.
+impl Field for Option<(u32, u64)> {
+    fn put(&self, frame: &mut Vec<u8>) {
+        self.unwrap_or_default().put(frame);
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        let (rank, since) = Field::take(from)?;
+        Some((since != 0).then_some((rank, since)))
+    }
+}
+
 /// Most counts are zero: a bit for each that is not, and those.
 impl Field for TrafficView {
     fn put(&self, frame: &mut Vec<u8>) {
@@ -264,6 +276,8 @@ structure!(RankView {
     exchanges,
     exchange_since,
     segment_bytes,
+    connections,
+    connecting,
     memory,
     threads,
     peers
@@ -478,6 +492,8 @@ mod tests {
             exchanges: 2,
             exchange_since: 0,
             segment_bytes: 1 << 35,
+            connections: 6,
+            connecting: Some((8, 1 << 40)),
             threads: vec![thread, ThreadView::default()],
             memory: vec![("comm".into(), 4096)],
             peers: vec![PeerView { group: 63, traffic }],

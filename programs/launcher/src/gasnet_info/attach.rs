@@ -269,6 +269,11 @@ fn as_json(now: &Sample, states: &[State], earlier: &Sample) -> String {
             ("states", json::array(states)),
             ("polls_per_second", now.poll_rate(earlier, rank).to_string()),
             ("segment_bytes", rank.segment_bytes.to_string()),
+            ("connections", rank.connections.to_string()),
+            (
+                "connecting",
+                rank.connecting.map_or("null".into(), |to| connecting(now, to)),
+            ),
             (
                 "memory",
                 json::object(rank.memory.iter().map(|(name, bytes)| (name, bytes.to_string()))),
@@ -295,6 +300,10 @@ fn as_json(now: &Sample, states: &[State], earlier: &Sample) -> String {
         ("cycles", json::array(cycles.iter().map(numbers))),
         ("unhandled", json::array(unhandled)),
     ]) + "\n"
+}
+
+fn connecting(now: &Sample, (peer, since): (u32, u64)) -> String {
+    json::object([("to", peer.to_string()), ("nanoseconds", or_null(now.age(since)))])
 }
 
 fn or_null(number: Option<u64>) -> String {

@@ -78,6 +78,16 @@ pub fn of(now: &Sample, states: &[State]) -> String {
     });
     let segment = |_, rank: &RankView| vec![(String::new(), rank.segment_bytes)];
     all.add("segment_bytes", "gauge", "Size of the attached segment.", segment);
+    let connections = |_, rank: &RankView| vec![(String::new(), u64::from(rank.connections))];
+    all.add("connections", "gauge", "Connections that are up.", connections);
+    let help = "Seconds for which a connection has been made, of the oldest one.";
+    all.add("connecting_seconds", "gauge", help, |_, rank| {
+        let series = |(peer, since): (u32, u64)| {
+            let ns = now.age(since).unwrap_or(0);
+            (label("peer", &peer.to_string()), ns / 1_000_000_000)
+        };
+        rank.connecting.map(series).into_iter().collect()
+    });
     let help = "Seconds for which a thread of the rank is in this state, the most of all; 0 if unknown.";
     all.add("state_seconds", "gauge", help, |index, _| {
         let mut ages: BTreeMap<String, u64> = BTreeMap::new();

@@ -65,7 +65,8 @@ impl Sample {
             .collect()
     }
 
-    fn age(&self, since: u64) -> Option<u64> {
+    /// The time since then, if that is known.
+    pub fn age(&self, since: u64) -> Option<u64> {
         (since != 0).then(|| self.reading.at.saturating_sub(since))
     }
 
@@ -195,7 +196,15 @@ impl Sample {
                 before.replace("{for}", &for_age).replace("{}", &age)
             )
         };
-        groups.into_iter().map(described).collect()
+        let connecting = self.reading.ranks.iter().filter_map(|rank| {
+            let (peer, since) = rank.connecting?;
+            let age = seconds(self.age(since)?);
+            let rank = rank.rank;
+            Some(format!(
+                "rank {rank} has been making a connection to rank {peer} for {age}"
+            ))
+        });
+        groups.into_iter().map(described).chain(connecting).collect()
     }
 
     /// Words after "has": up to the age (`{}`, or `{for}` with this word before it), and after it.
@@ -436,6 +445,8 @@ mod tests {
             exchanges: 3,
             exchange_since: 0,
             segment_bytes: 0,
+            connections: 0,
+            connecting: None,
             memory: vec![],
             threads,
             peers: vec![],
@@ -498,6 +509,19 @@ mod tests {
             ]
         );
         assert_eq!(cycles, [vec![4, 5]]);
+    }
+
+    #[test]
+    fn connections_that_take_long_are_named() {
+        let mut now = sample(vec![rank(3, vec![]), rank(4, vec![])]);
+        now.reading.ranks[0].connecting = Some((0, 38_000_000_000));
+        assert_eq!(
+            reported(&now, &now).0,
+            [
+                "ranks 3-4 have not polled",
+                "rank 3 has been making a connection to rank 0 for 12 s"
+            ]
+        );
     }
 
     #[test]
