@@ -62,6 +62,11 @@ class Recorder:
         output = self.shop.expect([self.replayer, "--show", self.path(name)], 0)
         return collections.Counter(re.findall(r"^\d+:\d+ \d+\.\d{9} ([A-Z_]+)", output, re.MULTILINE))
 
+    def members(self, name):
+        """The members of teams in a recording, with their ranks there."""
+        output = self.shop.expect([self.replayer, "--show", self.path(name)], 0)
+        return sorted(re.findall(r" CREATE (rank=\d+ peer=\d+) ", output))
+
 
 def test_contents(recorder):
     """A recording has every call of every thread, with its peer, size and place, 16 bytes each."""
@@ -169,6 +174,34 @@ def test_replays(recorder):
     for ranks in (1, 2, 2 * RANKS):
         recorder.replay("t-%", "--speed", "0", ranks=ranks)
     recorder.replay("t-%", ranks=4, status=2, patterns=["start as many, fewer, or a multiple, not 4"])
+
+
+def test_teams(recorder):
+    """Teams are made again with the same members, and their collectives are called with as many
+    ranks or a multiple; with fewer ranks they are left out."""
+    recorder.program = recorder.shop.compile(Path(__file__).with_name("teams.c"), "par")
+    recorder.record("t-%")
+    calls = recorder.calls("t-%")
+    rounds = 10
+    assert calls["COLL_START"] == calls["COLL_DONE"] == 3 * RANKS * rounds
+    assert calls["BARRIER_START"] == calls["BARRIER_DONE"] >= 2 * RANKS * rounds
+    assert calls["CREATE"] == 2 * RANKS
+    output = recorder.shop.expect([recorder.replayer, "--show", recorder.path("t-%")], 0)
+    assert re.search(r"^2:0 \S+ CREATE rank=1 peer=0 team=20000000\d( |$)", output, re.MULTILINE)
+    assert re.search(r"COLL_START number=2 op=broadcast bytes=1000 peer=0 team=20000000\d( |$)", output, re.MULTILINE)
+    assert re.search(r"COLL_START number=\d+ op=reduce-to-one bytes=40 peer=2( |$)", output, re.MULTILINE)
+    for ranks in (RANKS, 2 * RANKS, 1):
+        extra = {"GASNET_RECORD": recorder.path("again-%"), "GASNET_RECORD_PAYLOAD": "none"}
+        recorder.replay("t-%", "--speed", "0", "--repeat", "3", ranks=ranks, extra=extra)
+        again = recorder.calls("again-%")
+        # Each replay ends with the sum of the failures.
+        sums = 3 * ranks
+        left = 0 if ranks < RANKS else ranks // RANKS * calls["COLL_START"] * 3
+        assert again["COLL_START"] == left + sums, (ranks, again)
+        made = recorder.members("again-%")
+        assert bool(made) == (ranks >= RANKS), (ranks, made)
+        assert ranks != RANKS or made == recorder.members("t-%"), made
+    recorder.replay("t-%", "--jitter", "3")
 
 
 def test_end_of_a_job(recorder):

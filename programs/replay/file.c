@@ -31,7 +31,14 @@ void *allocate(size_t count, size_t size) {
 
 int is_send(int kind) { return kind >= REQUEST_SHORT && kind <= REPLY_LONG; }
 int is_run(int kind) { return kind >= RAN_REQUEST_SHORT && kind <= RAN_REPLY_LONG; }
-int is_marker(int kind) { return is_run(kind) || kind == BARRIER_WAIT || kind == BARRIER_DONE; }
+int is_marker(int kind) { return is_run(kind) || kind == BARRIER_WAIT || kind == BARRIER_DONE || kind == COLL_DONE; }
+int is_start(int kind) { return kind == BARRIER_NOTIFY || kind == BARRIER_START || kind == COLL_START; }
+int is_of_team(const struct record *r) {
+    return r->kind == TEAM ||
+           (r->kind >= COLL_START && r->kind <= BARRIER_DONE && r->kind != BARRIER_NOTIFY && r->kind != BARRIER_WAIT);
+}
+uint32_t place_of(const struct record *record) { return (uint32_t)record->bytes; }
+uint32_t bytes_of(const struct record *record) { return (uint32_t)(record->bytes >> 32); }
 int is_reply(int kind) { return (kind - REQUEST_SHORT) / 3 % 2; }
 
 const char *name_of(int kind) {
@@ -79,7 +86,7 @@ const char *name_of(int kind) {
                                         "RAN_REPLY_MEDIUM",
                                         "RAN_REPLY_LONG",
                                         "POLL"};
-    return names[kind > 0 && kind <= POLL ? kind : 0];
+    return kind == TEAM ? "CREATE" : names[kind > 0 && kind <= POLL ? kind : 0];
 }
 
 void file_name(char *name, size_t size, const char *pattern, unsigned rank) {
@@ -194,11 +201,12 @@ static void read_records(struct recording *r, const char *name, FILE *file, uint
                 continue;
             default: break;
         }
-        if (record->kind > POLL || (record->peer != NO_PEER && record->peer >= r->ranks)) damaged(name, number);
+        if ((record->kind > POLL && record->kind != TEAM) || (record->peer != NO_PEER && record->peer >= r->ranks))
+            damaged(name, number);
         if ((is_send(record->kind) || is_run(record->kind)) &&
             (record->code < FIRST_HANDLER || (record->flags & ARGUMENTS) > 16 || record->peer == NO_PEER))
             damaged(name, number);
-        if (record->kind <= ATOMIC_NBI && record->peer == NO_PEER) damaged(name, number);
+        if ((record->kind <= ATOMIC_NBI || record->kind == TEAM) && record->peer == NO_PEER) damaged(name, number);
         times[record->thread] += words[0] >> 48;
         record->at = times[record->thread] * UNIT_NS;
         record->number = (uint32_t)r->count;

@@ -65,6 +65,7 @@ static void show_contents(const struct record *r) {
 
 static void show(const char *pattern) {
     static const char *const whats[] = {"event", "some", "all", "implicit"};
+    static const char *const operations[] = {"other", "broadcast", "reduce-to-one", "reduce-to-all"};
     unsigned ranks = count_ranks(pattern), rank;
     size_t i;
     for (rank = 0; rank < ranks; rank++) {
@@ -76,13 +77,20 @@ static void show(const char *pattern) {
             const struct record *r = &recording->records[i];
             printf("%u:%u %llu.%09llu %s", rank, r->thread, (unsigned long long)(r->at / 1000000000),
                    (unsigned long long)(r->at % 1000000000), name_of(r->kind));
-            if (r->peer != NO_PEER) printf(" peer=%u bytes=%llu", r->peer, (unsigned long long)r->bytes);
+            if (is_of_team(r)) {
+                if (r->kind == TEAM) printf(" rank=%u", place_of(r));
+                else printf(" number=%u", place_of(r));
+                if (r->kind == COLL_START || r->kind == COLL_DONE)
+                    printf(" op=%s bytes=%u", operations[r->code < 4 ? r->code : 0], bytes_of(r));
+                if (r->peer != NO_PEER) printf(" peer=%u", r->peer);
+                if (r->offset > 0) printf(" team=%llx", (unsigned long long)r->offset);
+            } else if (r->peer != NO_PEER) printf(" peer=%u bytes=%llu", r->peer, (unsigned long long)r->bytes);
             else if (r->kind == TEST || r->kind == WAIT) printf(" what=%s", whats[r->code & 3]);
             else printf(" number=%llu", (unsigned long long)r->bytes);
             if (is_send(r->kind) || is_run(r->kind)) printf(" handler=%u nargs=%u", r->code, r->flags & ARGUMENTS);
             if (r->flags & IMMEDIATE) printf(" immediate");
             if (r->flags & OUTSIDE) printf(" outside");
-            else if (r->offset > 0) printf(" offset=%llu", (unsigned long long)r->offset);
+            else if (r->offset > 0 && !is_of_team(r)) printf(" offset=%llu", (unsigned long long)r->offset);
             if (r->polls > 0) printf(" polls=%u", r->polls);
             if (r->has_checksum) printf(" checksum=%016llx", (unsigned long long)r->checksum);
             if (r->contents != NULL) show_contents(r);

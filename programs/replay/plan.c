@@ -5,8 +5,10 @@
 #include "replay.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { THREADS = 256 };
+#define NO_TEAM UINT64_MAX /* of the series of GASNet-1 barriers */
 
 uint32_t first_run(uint32_t ran, uint32_t sent) { return ran > sent ? ran - sent : 0; }
 
@@ -38,18 +40,50 @@ static struct rank *local_rank(const char *pattern, unsigned number, unsigned ra
     return rank;
 }
 
-static void grow_barriers(struct plan *plan, int kind, uint64_t number) {
-    uint64_t most = plan->most_barriers[kind], i;
-    if (number < most) return;
-    if (number > 1u << 30) wrong("a recording is damaged: it has a barrier %llu", (unsigned long long)number);
-    plan->most_barriers[kind] = 2 * number + 16;
-    plan->barriers[kind] = realloc(plan->barriers[kind], plan->most_barriers[kind] * sizeof *plan->barriers[kind]);
-    if (plan->barriers[kind] == NULL) wrong("there is not enough memory for %llu barriers", (unsigned long long)number);
-    for (i = most; i < plan->most_barriers[kind]; i++) plan->barriers[kind][i] = 0;
+static void *grow(void *memory, size_t size, size_t old, size_t count) {
+    char *grown = realloc(memory, count * size);
+    if (grown == NULL) wrong("there is not enough memory for %zu barriers", count);
+    memset(grown + old * size, 0, (count - old) * size);
+    return grown;
 }
 
-int is_common(const struct plan *plan, int kind, uint64_t number) {
-    return number < plan->most_barriers[kind] && plan->barriers[kind][number] == plan->ranks;
+/* The number of the series of a barrier, collective or member of a team; a new one if need be. */
+static uint32_t number_series(struct plan *plan, const struct record *r) {
+    static uint32_t last; /* of a team */
+    uint64_t team = r->kind == BARRIER_NOTIFY || r->kind == BARRIER_WAIT ? NO_TEAM : r->offset;
+    uint32_t i;
+    if (team == NO_TEAM) return SPLIT_PHASE;
+    if (last < plan->series_count && plan->series[last].team == team) return last;
+    for (i = PRIMORDIAL; i < plan->series_count && plan->series[i].team != team;) i++;
+    if (i == plan->series_count) {
+        plan->series = grow(plan->series, sizeof *plan->series, i, i + 1);
+        plan->series[i].team = team;
+        plan->series_count++;
+    }
+    last = i;
+    return i;
+}
+
+static void note_begin(struct series *series, uint32_t place) {
+    if (place == 0 || place > 1u << 30) wrong("a recording is damaged: it has a barrier %u", place);
+    if (place >= series->most) {
+        series->begun = grow(series->begun, sizeof *series->begun, series->most, 2 * place + 16);
+        series->most = 2 * place + 16;
+    }
+    series->begun[place]++;
+}
+
+static void note_member(struct plan *plan, struct series *series, const struct record *r) {
+    if (r->bytes >= plan->ranks)
+        wrong("a recording is damaged: a team has a member %llu", (unsigned long long)r->bytes);
+    if (series->members == NULL) series->members = allocate(plan->ranks, sizeof *series->members);
+    series->members[r->bytes] = r->peer;
+    series->known++;
+    if (r->bytes >= series->size) series->size = (unsigned)r->bytes + 1;
+}
+
+int is_common(const struct series *series, uint32_t place) {
+    return series->known == series->size && place < series->most && series->begun[place] == series->size;
 }
 
 static void note_form(struct plan *plan, const struct record *r) {
@@ -80,10 +114,11 @@ static void note(struct plan *plan, const struct record *r) {
     if (r->at > plan->last_at) plan->last_at = r->at;
     note_extent(plan, r);
     if (is_send(r->kind) || is_run(r->kind)) note_form(plan, r);
-    if (r->kind == BARRIER_NOTIFY || r->kind == BARRIER_START) {
-        int kind = r->kind == BARRIER_START;
-        grow_barriers(plan, kind, r->bytes);
-        plan->barriers[kind][r->bytes]++;
+    if (is_start(r->kind) || is_of_team(r)) {
+        uint32_t number = number_series(plan, r); /* may move them */
+        struct series *series = &plan->series[number];
+        if (is_start(r->kind)) note_begin(series, place_of(r));
+        if (r->kind == TEAM) note_member(plan, series, r);
     }
     if (target != NULL && (r->kind == ATOMIC_NB || r->kind == ATOMIC_NBI)) target->atomics++;
 }
@@ -139,6 +174,7 @@ static void arrange(struct plan *plan, struct rank *rank) {
         struct record *r = &rank->recording->records[i];
         struct channel *c;
         if (is_send(r->kind) && is_reply(r->kind)) replies[r->thread] = r;
+        if (is_start(r->kind) || (is_marker(r->kind) && !is_run(r->kind))) r->number = number_series(plan, r);
         if (!is_run(r->kind)) continue;
         c = &rank->from[r->peer][is_reply(r->kind)][handler(r)];
         if (c->replies != NULL) {
@@ -151,7 +187,12 @@ static void arrange(struct plan *plan, struct rank *rank) {
 
 void make_plan(struct plan *plan, const char *pattern, int (*is_local)(unsigned rank)) {
     unsigned rank;
+    uint32_t i;
     plan->first_at = UINT64_MAX;
+    plan->series_count = PRIMORDIAL + 1;
+    plan->series = allocate(plan->series_count, sizeof *plan->series);
+    for (i = 0; i < plan->series_count; i++) plan->series[i].size = plan->series[i].known = plan->ranks;
+    plan->series[SPLIT_PHASE].team = NO_TEAM;
     plan->local = allocate(plan->ranks, sizeof *plan->local);
     for (rank = 0; rank < plan->ranks; rank++) {
         if (is_local(rank)) plan->local[rank] = local_rank(pattern, rank, plan->ranks);
@@ -170,5 +211,10 @@ void make_plan(struct plan *plan, const char *pattern, int (*is_local)(unsigned 
         if (plan->local[rank] == NULL) continue;
         plan->threads += plan->local[rank]->threads;
         arrange(plan, plan->local[rank]);
+        plan->local[rank]->entered = allocate(plan->series_count, sizeof(uint32_t));
+    }
+    for (i = 0; i < plan->series_count; i++) {
+        plan->series[i].entered = allocate(plan->series[i].most, sizeof *plan->series[i].entered);
+        plan->series[i].done = allocate(plan->series[i].most, 1);
     }
 }

@@ -23,8 +23,6 @@ static unsigned locals;
 static struct thread *threads;
 static unsigned finished;
 static pthread_mutex_t barrier_lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned *entries[2]; /* of barriers, by kind and number: local ranks */
-static uint64_t done[2];     /* number of the last barrier that is over */
 static uint64_t progress, arrivals, failures;
 static uint64_t stalled_us; /* since there was progress, by the watchdog */
 
@@ -63,19 +61,21 @@ void spin(uint64_t us) {
     while (now_us() < end) {}
 }
 
-static void test_barriers(struct thread *t) {
+static void note_done(const struct record *r) {
+    __atomic_store_n(&plan.series[r->number].done[place_of(r)], 1, __ATOMIC_RELEASE);
+    advance();
+}
+
+static void test_collectives(struct thread *t) {
     unsigned i = 0;
     while (i < t->opened) {
         struct open *open = &t->open[i];
-        int is_over = open->kind == 1 ? gex_Event_Test(open->event) == GASNET_OK
-                                      : gasnet_barrier_try(0, GASNET_BARRIERFLAG_ANONYMOUS) == GASNET_OK;
-        if (!is_over) {
+        if (!is_over(open)) {
             i++;
             continue;
         }
-        __atomic_store_n(&done[open->kind], open->number, __ATOMIC_RELEASE);
+        note_done(open->record);
         *open = t->open[--t->opened];
-        advance();
     }
 }
 
@@ -84,13 +84,13 @@ static int is_released(void) { return plan.is_cut && __atomic_load_n(&stalled_us
 /* Whether a marker has happened in this replay. A recording without its beginning may lack the
  * cause: the wait is given up. */
 static int has_happened(struct thread *t, const struct record *r) {
-    test_barriers(t);
+    test_collectives(t);
     if (is_run(r->kind)) {
         struct channel *c = &t->rank->from[r->peer][is_reply(r->kind)][r->code - FIRST_HANDLER];
         if (r->number < c->first + __atomic_load_n(&c->ended, __ATOMIC_ACQUIRE)) return 1;
     } else {
-        int kind = r->kind == BARRIER_DONE;
-        if (!is_common(&plan, kind, r->bytes) || __atomic_load_n(&done[kind], __ATOMIC_ACQUIRE) >= r->bytes) return 1;
+        struct series *series = &plan.series[r->number];
+        if (!is_common(series, place_of(r)) || __atomic_load_n(&series->done[place_of(r)], __ATOMIC_ACQUIRE)) return 1;
     }
     return is_released();
 }
@@ -103,26 +103,25 @@ static void await(struct thread *t, const struct record *r) {
     advance();
 }
 
-/* Ranks enter their barriers in order, also by several threads. The last local rank starts that of
- * the process. */
-static void enter_barrier(struct thread *t, const struct record *r) {
-    int kind = r->kind == BARRIER_START;
-    uint64_t before = r->bytes - 1;
-    uint32_t *entered = &t->rank->entered[kind];
-    if (!is_common(&plan, kind, r->bytes)) return;
-    while (before > 0 && !is_common(&plan, kind, before)) before--;
-    GASNET_BLOCKUNTIL((test_barriers(t), __atomic_load_n(entered, __ATOMIC_ACQUIRE) >= before || is_released()));
+/* Ranks enter their barriers and collectives in order, also by several threads. The last local rank
+ * starts that of the process. */
+static void enter(struct thread *t, const struct record *r) {
+    struct series *series = &plan.series[r->number];
+    uint32_t before = place_of(r) - 1, *entered = &t->rank->entered[r->number];
+    if (!is_common(series, place_of(r))) return;
+    while (before > 0 && !is_common(series, before)) before--;
+    GASNET_BLOCKUNTIL((test_collectives(t), __atomic_load_n(entered, __ATOMIC_ACQUIRE) >= before || is_released()));
     pthread_mutex_lock(&barrier_lock);
-    if (++entries[kind][r->bytes] == locals) {
-        struct open *open = &t->open[t->opened];
-        if (t->opened++ == MOST_OPEN) wrong("a thread has more than %d barriers under way", MOST_OPEN);
-        open->kind = kind;
-        open->number = r->bytes;
-        if (kind == 1) open->event = gex_Coll_BarrierNB(tm, 0);
-        else gasnet_barrier_notify(0, GASNET_BARRIERFLAG_ANONYMOUS);
+    if (is_left_out(r)) {
+        note_done(r);
+    } else if (++series->entered[place_of(r)] == locals) {
+        struct open none = {0};
+        if (t->opened == MOST_OPEN) wrong("a thread has more than %d collectives under way", MOST_OPEN);
+        t->open[t->opened] = none;
+        start_collective(&t->open[t->opened++], r);
     }
     pthread_mutex_unlock(&barrier_lock);
-    __atomic_store_n(entered, (uint32_t)r->bytes, __ATOMIC_RELEASE);
+    __atomic_store_n(entered, place_of(r), __ATOMIC_RELEASE);
 }
 
 /* Lets as much time pass as in the recording, with polls if there were any. */
@@ -161,7 +160,7 @@ static void make_calls(struct thread *t) {
             if (is_marker(recording->records[t->cursor].kind)) await(t, &recording->records[t->cursor]);
         }
         pause_before(t, r);
-        if (r->kind == BARRIER_NOTIFY || r->kind == BARRIER_START) enter_barrier(t, r);
+        if (is_start(r->kind)) enter(t, r);
         else perform(t, r);
         advance();
     }
@@ -170,7 +169,7 @@ static void make_calls(struct thread *t) {
 }
 
 static int is_complete(struct thread *t) {
-    test_barriers(t);
+    test_collectives(t);
     return __atomic_load_n(&finished, __ATOMIC_ACQUIRE) == plan.threads && t->opened == 0 &&
            __atomic_load_n(&arrivals, __ATOMIC_ACQUIRE) >= plan.messages;
 }
@@ -194,8 +193,7 @@ static int describe(char *text, size_t size, const struct thread *t) {
                      name_of(t->rank->recording->records[t->at].kind));
     rest = size - (size_t)used;
     if (r == NULL) return used;
-    if (!is_run(r->kind))
-        return used + snprintf(text + used, rest, ", waits for barrier %llu", (unsigned long long)r->bytes);
+    if (!is_run(r->kind)) return used + snprintf(text + used, rest, ", waits for %s %u", name_of(r->kind), place_of(r));
     return used + snprintf(text + used, rest, ", waits for run %u of handler %u for %s of rank %u; %u have ended",
                            r->number + 1, r->code, is_reply(r->kind) ? "replies" : "requests", r->peer,
                            t->rank->from[r->peer][is_reply(r->kind)][r->code - FIRST_HANDLER].ended);
@@ -265,7 +263,7 @@ static void reset(void) {
     for (rank = 0; rank < plan.ranks; rank++) {
         struct rank *local = plan.local[rank];
         if (local == NULL) continue;
-        memset(local->entered, 0, sizeof local->entered);
+        memset(local->entered, 0, plan.series_count * sizeof *local->entered);
         memset(local->sent, 0, plan.ranks * sizeof *local->sent);
         clear_atomics(rank);
         for (source = 0; source < plan.ranks; source++) {
@@ -278,9 +276,9 @@ static void reset(void) {
             }
         }
     }
-    for (i = 0; i < 2; i++) {
-        done[i] = 0;
-        memset(entries[i], 0, plan.most_barriers[i] * sizeof *entries[i]);
+    for (i = 0; i < plan.series_count; i++) {
+        memset(plan.series[i].done, 0, plan.series[i].most);
+        memset(plan.series[i].entered, 0, plan.series[i].most * sizeof *plan.series[i].entered);
     }
     for (i = 0; i < plan.threads; i++) {
         threads[i].at = threads[i].cursor = 0;
@@ -308,7 +306,7 @@ static uint64_t replay_once(void) {
 static void setup(void) {
     unsigned rank, i, used = 0;
     attach(ep);
-    for (i = 0; i < 2; i++) entries[i] = allocate(plan.most_barriers[i], sizeof *entries[i]);
+    make_teams();
     threads = allocate(plan.threads, sizeof *threads);
     for (rank = 0; rank < plan.ranks; rank++) {
         struct rank *local = plan.local[rank];

@@ -16,11 +16,11 @@ struct pending {
     const struct record *put; /* NULL: something else */
     uint64_t seed;
 };
-/* A barrier that this thread has started for its process. */
+/* A barrier or collective that this thread has started for its process. */
 struct open {
-    int kind;
-    uint64_t number;
-    gex_Event_t event;
+    const struct record *record; /* its begin */
+    gex_Event_t event;           /* not of a GASNet-1 barrier */
+    uint64_t *from, *to;         /* contents; NULL: none */
 };
 enum { MOST_OPEN = 64 };
 struct thread {
@@ -52,5 +52,11 @@ void perform(struct thread *thread, const struct record *record);
 void finish(struct thread *thread, int what); /* waits for operations: EVENT, SOME, ALL, IMPLICIT */
 void clear_atomics(unsigned rank);
 void check_atomics(void);
+
+/* collectives.c */
+void make_teams(void);                        /* Collective */
+int is_left_out(const struct record *record); /* for the number of ranks */
+void start_collective(struct open *open, const struct record *record);
+int is_over(struct open *open); /* then its contents are verified and freed */
 
 #endif

@@ -39,6 +39,19 @@ static void append(struct list *list, struct record *record) {
     list->records[list->count++] = record;
 }
 
+/* A barrier of all ranks remains, as teams are not made smaller. */
+static int is_dropped(const struct record *r) { return is_of_team(r) && (r->kind < BARRIER_NOTIFY || r->offset > 0); }
+
+static struct recording *load_without_teams(const char *pattern, unsigned rank) {
+    struct recording *recording = load(pattern, rank);
+    size_t i, kept = 0;
+    for (i = 0; i < recording->count; i++) {
+        if (!is_dropped(&recording->records[i])) recording->records[kept++] = recording->records[i];
+    }
+    recording->count = kept;
+    return recording;
+}
+
 static uint32_t new_unit(void) { return (uint32_t)units++; }
 
 /* Gives the run of each message its unit, and passes it on to the reply. */
@@ -296,7 +309,7 @@ int reduce(const char *from, const char *to, char **launcher, double limit, int 
     size_t before;
     ranks = count_ranks(from);
     all = allocate(ranks, sizeof *all);
-    for (rank = 0; rank < ranks; rank++) all[rank] = load(from, rank);
+    for (rank = 0; rank < ranks; rank++) all[rank] = load_without_teams(from, rank);
     if (ranks > 1 && strchr(to, '%') == NULL) wrong("write %% in place of the rank in %s", to);
     target_pattern = to;
     snprintf(try_pattern, sizeof try_pattern, "%s.try", to);

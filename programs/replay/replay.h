@@ -31,7 +31,9 @@ enum {
     ATOMIC_NBI,
     TEST,
     WAIT,
-    BARRIER_NOTIFY = 23,
+    COLL_START,
+    COLL_DONE,
+    BARRIER_NOTIFY,
     BARRIER_WAIT,
     BARRIER_START = 26,
     BARRIER_DONE,
@@ -48,6 +50,7 @@ enum {
     RAN_REPLY_MEDIUM,
     RAN_REPLY_LONG,
     POLL,
+    TEAM = 45,
     CONTENTS = 252,
     CHECKSUM,
     TIME,
@@ -55,6 +58,8 @@ enum {
 };
 /* What an event is of: code of TEST and WAIT. */
 enum { EVENT, SOME, ALL, IMPLICIT };
+/* What a collective is: code of COLL_START and COLL_DONE. Others have higher numbers. */
+enum { BROADCAST = 1, REDUCE_TO_ONE, REDUCE_TO_ALL };
 enum { ARGUMENTS = 31, IMMEDIATE = 32, OUTSIDE = 64 }; /* flags */
 enum { NO_PEER = 0xffff, HANDLERS = 128, FIRST_HANDLER = 128 };
 
@@ -63,7 +68,7 @@ struct record {
     uint64_t at; /* nanoseconds from the start of its rank */
     uint64_t bytes, offset;
     uint32_t polls;  /* of its thread before it */
-    uint32_t number; /* in its file, of a run in its channel (plan.c), of a unit (reduce.c) */
+    uint32_t number; /* in its file; in a plan of a run in its channel, of a barrier's series; of a unit (reduce.c) */
     uint16_t peer;
     uint8_t kind, code, flags, thread, has_checksum;
     uint64_t checksum;
@@ -86,8 +91,13 @@ void file_name(char *name, size_t size, const char *pattern, unsigned rank);
 const char *name_of(int kind);
 int is_send(int kind);
 int is_run(int kind);
-int is_reply(int kind);  /* of both */
-int is_marker(int kind); /* a run, or the end of a barrier: calls wait for it */
+int is_reply(int kind);                      /* of both */
+int is_marker(int kind);                     /* a run, or the end of a barrier or collective: calls wait for it */
+int is_start(int kind);                      /* of a barrier or collective */
+int is_of_team(const struct record *record); /* a barrier or collective of one, or a member */
+/* The number of a barrier or collective in its series, and the bytes of a collective. */
+uint32_t place_of(const struct record *record);
+uint32_t bytes_of(const struct record *record);
 void wrong(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn)); /* exit status 2 */
 void *allocate(size_t count, size_t size);                                           /* zeros */
 
@@ -118,10 +128,23 @@ typedef uint32_t counts[2][HANDLERS];
 struct rank {
     struct recording *recording;
     unsigned threads;
-    channels *from;      /* by source */
-    counts *sent;        /* by target: in the recording until the plan is made, then in the replay */
-    uint32_t entered[2]; /* barriers, by kind */
-    uint64_t atomics;    /* on this rank's memory, in one replay */
+    channels *from;    /* by source */
+    counts *sent;      /* by target: in the recording until the plan is made, then in the replay */
+    uint32_t *entered; /* last place, by series */
+    uint64_t atomics;  /* on this rank's memory, in one replay */
+};
+/* Barriers of GASNet-1, or barriers and collectives of a team, in the order in which members begin
+ * them. Places are counted from 1. */
+enum { SPLIT_PHASE, PRIMORDIAL }; /* numbers of the first two; then those of other teams */
+struct series {
+    uint64_t team;
+    unsigned size, known; /* members: all, and of those in `members` */
+    uint16_t *members;    /* NULL: all ranks */
+    uint32_t most;        /* places that the arrays have room for */
+    uint32_t *begun;      /* by place: ranks in the recording */
+    uint32_t *entered;    /* by place: local ranks in a replay */
+    unsigned char *done;  /* by place, in a replay */
+    gex_TM_t tm;
 };
 struct form { /* of a handler */
     int is_used, is_short;
@@ -133,15 +156,15 @@ struct plan {
     uint64_t first_at, last_at;
     size_t data, outside, most; /* bytes: extent in a segment, largest operation outside it, largest one */
     struct form forms[HANDLERS];
-    uint32_t *barriers[2]; /* by kind and number: ranks that enter it */
-    uint64_t most_barriers[2];
+    struct series *series;
+    uint32_t series_count;
     struct rank **local; /* by recorded rank; NULL: another process plays it */
     unsigned threads;    /* of all local ranks */
     uint64_t messages;   /* that arrive here in one replay */
 };
 unsigned count_ranks(const char *pattern);
 void make_plan(struct plan *plan, const char *pattern, int (*is_local)(unsigned rank));
-int is_common(const struct plan *plan, int kind, uint64_t number); /* whether all ranks enter the barrier */
+int is_common(const struct series *series, uint32_t place); /* whether all members begin it */
 
 /* payload.c: contents name their message from 8 bytes on, and their channel else. */
 uint64_t stamp(unsigned source, int way, int handler, uint32_t number);

@@ -27,15 +27,17 @@ fn op() -> &'static Op {
     thread::current().free.borrow_mut().take()
 }
 
-/// A collective in the trace: its name, and the bytes that this rank contributes or receives.
-type What = (&'static str, usize);
+/// A collective in the trace: its name, the bytes that this rank contributes or receives, and the
+/// root.
+type What = (&'static str, usize, Option<Rank>);
 
 fn start<W: Future<Output = ()> + Send + 'static>(
-    (name, bytes): What,
+    (name, bytes, root): What,
     team: &'static Team,
     work: impl FnOnce(Call) -> W,
 ) -> Event {
-    let interval = Interval::begin(name, bytes, (team.id, team.size));
+    let root = || root.map(|root| team.locate(root).rank);
+    let interval = Interval::begin(name, bytes, root, (team.id, team.size));
     let work = work(Call::next(team));
     if interval.is_some() {
         // In a box: each of the two on the stack, which may be small, is one too many.
@@ -118,7 +120,7 @@ fn reserved(function: &str, flags: Flags) {
 pub extern "C" fn gex_Coll_BarrierNB(tm: TeamHandle, flags: Flags) -> Event {
     let team = may_call(tm, "gex_Coll_BarrierNB");
     rules::no_flags("gex_Coll_BarrierNB", flags);
-    let interval = Interval::begin("gex_Coll_BarrierNB", 0, (team.id, team.size));
+    let interval = Interval::begin("gex_Coll_BarrierNB", 0, || None, (team.id, team.size));
     let barrier = team_barrier::barrier(team);
     if interval.is_some() {
         return coll::start(team, interval::around(interval, barrier), op);
@@ -146,7 +148,7 @@ pub extern "C" fn gex_Coll_BroadcastNB(
         from = place(name, team, flags, source, bytes);
         check_apart(target.at, from.at, bytes, name);
     }
-    start((name, bytes), team, |call| {
+    start((name, bytes, Some(root)), team, |call| {
         broadcast::broadcast(call, root, target, from)
     })
 }
@@ -203,7 +205,8 @@ macro_rules! reductions {
                 $r.target = place(name, $r.team, flags, destination, $r.source.bytes);
                 check_apart($r.target.at, $r.source.at, $r.source.bytes, name);
             }
-            start((name, $r.source.bytes), $r.team, |$call| $work)
+            let root = None$(.or(Some($root)))?;
+            start((name, $r.source.bytes, root), $r.team, |$call| $work)
         }
     )*};
 }
@@ -263,7 +266,8 @@ macro_rules! extensions {
             let $team = team_of(tm, $function);
             $(check_root($team, $root, $function);)?
             let (bytes, work) = $work;
-            start(($function, bytes), $team, work)
+            let root = None$(.or(Some($root)))?;
+            start(($function, bytes, root), $team, work)
         }
     )*};
 }

@@ -14,7 +14,7 @@ use crate::runtime;
 use crate::team::create;
 use crate::team::{self, scratch, Team};
 use crate::team::{Named, TeamHandle};
-use crate::trace;
+use crate::trace::{self, recorder};
 use crate::types::{EpIndex, Location, Rank};
 use gasnet_conduit::JobRank;
 
@@ -128,8 +128,12 @@ pub extern "C" fn gex_TM_TranslateRankToEP(tm: TeamHandle, rank: Rank, flags: Fl
     }
 }
 
-/// Records a new team.
+/// Records a new team; its first member does for the recording. Members are processes there.
 fn created(team: &'static Team) {
+    let locations = || (0..team.size).map(|rank| team.locate(Rank(rank)));
+    if recorder::is_on() && team.rank.0 == 0 && locations().all(|location| location.ep == 0) {
+        recorder::team(team.id, locations().map(|location| location.rank));
+    }
     let (handle, id, rank, size) = (team.handle(), team.id, team.rank, team.size);
     trace::created(format_args!(
         " what=team handle={handle:#x} id={id:#x} rank={rank} size={size}"

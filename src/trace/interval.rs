@@ -4,8 +4,10 @@
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::recorder::{self, Call};
 use super::source::{self, Source};
-use super::{monotonic_ns, record, recorder, wants, EventKind, TraceCategory, TraceEvent};
+use super::{monotonic_ns, record, wants, EventKind, TraceCategory, TraceEvent};
+use gasnet_conduit::JobRank;
 
 /// An operation in progress.
 #[derive(Clone, Copy, Debug)]
@@ -16,16 +18,21 @@ pub struct Interval {
     name: &'static str,
     kinds: (EventKind, EventKind),
     bytes: usize,
-    /// A barrier of the primordial team.
-    is_of_all: bool,
+    /// In the recording.
+    call: Option<Call>,
 }
 
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
 impl Interval {
     /// Records the start of operation `name` of a team with this id and size, if its category is
-    /// recorded. `bytes`: payload of this rank; ignored for barriers.
-    pub fn begin(name: &'static str, bytes: usize, (team, size): (u64, u32)) -> Option<Self> {
+    /// recorded. `bytes`: payload of this rank; ignored for barriers. `root`: if there is one.
+    pub fn begin(
+        name: &'static str,
+        bytes: usize,
+        root: impl FnOnce() -> Option<JobRank>,
+        (team, size): (u64, u32),
+    ) -> Option<Self> {
         if !wants(TraceCategory::Barrier) && !wants(TraceCategory::Collective) {
             return None;
         }
@@ -42,10 +49,8 @@ impl Interval {
             return None;
         }
         let (began, id) = (monotonic_ns(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let is_of_all = is_barrier && team == 0;
-        if is_of_all {
-            recorder::barrier(kinds.0);
-        }
+        let bytes = if is_barrier { 0 } else { bytes };
+        let call = recorder::is_on().then(|| recorder::collective(kinds.0, name, team, root(), bytes));
         let bytes_here = (!is_barrier).then_some(bytes);
         record(&TraceEvent {
             bytes: bytes_here,
@@ -54,7 +59,7 @@ impl Interval {
         });
         Some(Self {
             began,
-            is_of_all,
+            call,
             id,
             source: source::here(),
             name,
@@ -67,8 +72,11 @@ impl Interval {
     #[cold]
     pub fn end(self) {
         let now = monotonic_ns();
-        if self.is_of_all {
-            recorder::barrier(self.kinds.1);
+        if let Some(call) = self.call {
+            recorder::write(&Call {
+                kind: self.kinds.1,
+                ..call
+            });
         }
         record(&TraceEvent {
             ns: Some(now.saturating_sub(self.began)),

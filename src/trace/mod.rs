@@ -45,6 +45,7 @@ const RECORDED: u32 = TraceCategory::Get as u32
     | TraceCategory::Put as u32
     | TraceCategory::Atomic as u32
     | TraceCategory::Sync as u32
+    | TraceCategory::Collective as u32
     | TraceCategory::Barrier as u32
     | TraceCategory::Message as u32
     | TraceCategory::Poll as u32;

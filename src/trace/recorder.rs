@@ -7,6 +7,7 @@
 //! that waits for it comes to an end.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -19,6 +20,7 @@ use crate::flags::Flags;
 use gasnet_conduit::config::{self, Config, RecordPayload};
 use gasnet_conduit::JobRank;
 use gasnet_job::Job;
+use gasnet_sys::atomic::Mutex;
 use gasnet_sys::mem;
 use gasnet_tools::{bytes, timer};
 
@@ -71,6 +73,9 @@ pub const IMMEDIATE: u8 = 1 << 5;
 /// The address is not in the segment of the target, and the offset is 0.
 pub const OUTSIDE: u8 = 1 << 6;
 
+/// Parts of the names of collectives, by [`Call::code`]. Others have the last number.
+const COLLECTIVES: [&str; 4] = ["arrier", "roadcast", "ReduceToOne", "ReduceToAll"];
+
 /// [`Call::code`] of events in [`EventKind::Wait`] and [`EventKind::Test`].
 pub const WHAT: [&str; 4] = ["event", "some", "all", "implicit"];
 
@@ -79,13 +84,15 @@ pub const WHAT: [&str; 4] = ["event", "some", "all", "implicit"];
 pub struct Call {
     /// Its kind.
     pub kind: EventKind,
-    /// Index of the handler, number of the operation, or what is waited for.
+    /// Index of the handler, number of the operation, what is waited for, or of a collective
+    /// ([`COLLECTIVES`]).
     pub code: u8,
     /// Number of arguments, and bits.
     pub flags: u8,
     /// The other rank.
     pub peer: Option<JobRank>,
-    /// Length of the payload, or the number of a barrier.
+    /// Length of the payload; the number of a barrier, or of a collective below its length; the
+    /// rank of a team's member.
     pub bytes: u64,
     /// Offset in the segment of the target, or the id of a team.
     pub offset: u64,
@@ -140,8 +147,10 @@ struct Recording {
 
 static RECORDING: OnceLock<Recording> = OnceLock::new();
 static THREADS: AtomicU32 = AtomicU32::new(0);
-/// Barriers of GASNet-1, and of the primordial team, that this rank has entered, and has left.
-static BARRIERS: [[AtomicU32; 2]; 2] = [const { [const { AtomicU32::new(0) }; 2] }; 2];
+/// Barriers of GASNet-1 that this rank has entered, and has left.
+static BARRIERS: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
+/// Collectives that this rank has begun, by team.
+static COLLECTIVES_OF: Mutex<BTreeMap<u64, u32>> = Mutex::new(BTreeMap::new());
 
 /// State of a thread.
 struct Thread {
@@ -292,15 +301,43 @@ pub fn count_poll() {
     }
 }
 
-/// Records that this rank enters or has left a barrier of GASNet-1, or else of the primordial team.
+/// Records that this rank enters or has left a barrier of GASNet-1.
 pub fn barrier(kind: EventKind) {
-    let of_team = matches!(kind, EventKind::BarrierStart | EventKind::BarrierDone);
-    let is_over = matches!(kind, EventKind::BarrierWait | EventKind::BarrierDone);
     if is_on() {
-        let number = 1 + BARRIERS[usize::from(of_team)][usize::from(is_over)].fetch_add(1, Ordering::Relaxed);
+        let number = 1 + BARRIERS[usize::from(kind == EventKind::BarrierWait)].fetch_add(1, Ordering::Relaxed);
         write(&Call {
             bytes: u64::from(number),
             ..Call::new(kind)
+        });
+    }
+}
+
+/// Records that a collective of a team begins, and returns the record, for its end.
+pub fn collective(kind: EventKind, name: &str, team: u64, root: Option<JobRank>, bytes: usize) -> Call {
+    let mut all = gasnet_sys::lock(&COLLECTIVES_OF);
+    let number = all.entry(team).or_default();
+    *number += 1;
+    let code = COLLECTIVES.iter().position(|part| name.contains(part));
+    let call = Call {
+        code: code.unwrap_or(COLLECTIVES.len()) as u8,
+        peer: root,
+        bytes: u64::from(*number) | (bytes as u64).min(u64::from(u32::MAX)) << 32,
+        offset: team,
+        ..Call::new(kind)
+    };
+    // Within the lock: in the order of numbers.
+    write(&call);
+    call
+}
+
+/// Records the members of a team, one by one.
+pub fn team(id: u64, members: impl Iterator<Item = JobRank>) {
+    for (rank, member) in (0..).zip(members) {
+        write(&Call {
+            peer: Some(member),
+            bytes: rank,
+            offset: id,
+            ..Call::new(EventKind::Create)
         });
     }
 }
@@ -474,7 +511,7 @@ mod tests {
                 count += 1;
             }
         }
-        assert_eq!(count, 7 + 9 + 2 + 2 + 2 + 2 + 6 + 6 + 1);
+        assert_eq!(count, 7 + 9 + 2 + 2 + 2 + 2 + 2 + 6 + 6 + 1 + 1);
     }
 
     /// A ring of two blocks, in which a tick is a unit of time.

@@ -28,12 +28,13 @@ pub struct CollTeam(usize);
 /// its call and completes when its own part is complete.
 fn start<W: Future<Output = ()> + Send + 'static>(
     name: &'static str,
+    root: Rank,
     bytes: usize,
     flags: c_int,
     work: impl FnOnce(Call) -> W,
 ) -> Event {
     let team = runtime::get().team0;
-    let interval = Interval::begin(name, bytes, (team.id, team.size));
+    let interval = Interval::begin(name, bytes, || Some(team.locate(root).rank), (team.id, team.size));
     // The three calls take their sequence numbers now, in this order.
     let before = (flags & COLL_IN_ALLSYNC != 0).then(|| team_barrier::barrier(team));
     // In a box: `all` holds it twice on the stack, which may be small.
@@ -82,7 +83,7 @@ macro_rules! collectives {
         pub extern "C" fn $nb(team: CollTeam, $($arg: $type,)* $bytes: usize, flags: c_int) -> Event {
             let $name = stringify!($nb);
             check(team, $root, $name);
-            start($name, $bytes, flags, |$call| $work)
+            start($name, $root, $bytes, flags, |$call| $work)
         }
 
         $(#[$doc])*
