@@ -339,7 +339,7 @@ if [ "$SCOPE" = all ]; then
     odd='-DTEXT="x  y" -DQ="it'"'"'s"'
     configured() (
         cd GASNet-2025.8.0 && ./configure --disable-parsync --with-cflags=-DINSIDE && mkdir ../other && cd ../other &&
-            ../GASNet-2025.8.0/configure --with-cflags="$odd" \
+            ../GASNet-2025.8.0/configure --enable-ofi --with-cflags="$odd" \
             --with-ssh-cmd='rsh -x $y' --with-ssh-options='-o "A b"' --with-ssh-out-degree=7 --with-ssh-nodefile=hosts \
             --with-mpirun-cmd='start-here -n %N %C tag#1' --with-ofi-spawner=mpi --with-ofi-provider=verbs:ofi_rxm \
             --with-ofi-max-medium=8192 --with-ofi-num-completions=32 --with-ibv-physmem-max=7/16 \
