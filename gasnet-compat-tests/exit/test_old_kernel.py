@@ -28,6 +28,8 @@ def test_end(shop, exit_cases, old_kernel, how, name, code):
         "mpiexec": ["mpiexec.hydra", "-n", str(RANKS), old_kernel, *program],
     }
     status, output, _, left = shop.run(launcher[how], 0, {}, exits.LIMIT)
+    if "no filter" in output:
+        pytest.skip("this machine has no seccomp filters")
     assert not left, output
     # hydra has codes of its own for ranks that are killed.
     assert status == code or (how == "mpiexec" and code and status), output

@@ -8,7 +8,7 @@
 // VARIANT: eperm
 // ARGS: eperm
 #include "everywhere.h"
-#include "refuse.h"
+#include "../common/refuse.h"
 
 int main(int argc, char **argv) {
     char stack[AREA + 64];

@@ -6,7 +6,7 @@
 // CONDUITS: smp ofi udp sock loop any
 // TIMEOUT: 180
 #include "everywhere.h"
-#include "refuse.h"
+#include "../common/refuse.h"
 
 int main(int argc, char **argv) {
     char stack[AREA + 64];
