@@ -17,6 +17,8 @@ unset MAKEFLAGS MFLAGS MAKELEVEL FLAVOUR SEGMENT DESTDIR PREFIX CONDUITS MODES U
 STAGE_RELEASE=$BUILD/stage-release
 STAGE_DEBUG=$BUILD/stage-debug
 SEED=${SEED:-1} FULL=${FULL:-}
+# Seconds for a step: the whole matrices take two hours on two cores that do something else, too.
+: "${STEP_TIMEOUT:=$([ "$SCOPE" = all ] && echo 14400 || echo 5400)}"
 case $FULL in '' | 1) ;; *) echo "check: FULL is 1 or nothing" >&2; exit 2 ;; esac
 export ROOT BUILD CC CXX SCOPE STAGE_RELEASE STAGE_DEBUG SEED FULL
 
@@ -61,7 +63,7 @@ run() {
     rm -f "$kept"
     {
         status=0
-        timeout --kill-after=30 "${STEP_TIMEOUT:-5400}" sh "$script" </dev/null 2>&1 &
+        timeout --kill-after=30 "$STEP_TIMEOUT" sh "$script" </dev/null 2>&1 &
         wait $! || status=$?
         echo "$status" >"$printed.status"
     } | tee "$printed" &
