@@ -262,7 +262,10 @@ static size_t count_kept(const unsigned char *kept) {
 static int fails(const unsigned char *kept) {
     unsigned count = store_selection(try_pattern, kept);
     int status = run_command(count);
-    if (status == 2) wrong("the replay cannot run; its message precedes");
+    if (status == 2) {
+        remove_tries();
+        wrong("the replay cannot run; its message precedes");
+    }
     if (status == 0) return 0;
     memcpy(keep, kept, units);
     store_selection(target_pattern, keep);

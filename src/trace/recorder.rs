@@ -212,7 +212,8 @@ fn open(pattern: &str, config: &Config, job: &Job, conduit: &str, mode: &str) ->
             .create(true)
             .truncate(true)
             .open(&name)?;
-        let words = mem::file_words(&file, HEADER + capacity as usize * RECORD)?;
+        let words = mem::file_words(&file, HEADER + capacity as usize * RECORD)
+            .inspect_err(|_| drop(std::fs::remove_file(&name)))?;
         file.write_all_at(&header(job, capacity, conduit, mode), 0)?;
         // The first write to a page takes microseconds: now, not in the client's calls.
         for word in words
