@@ -70,6 +70,8 @@ if [ "$what" = launcher ]; then
     exit 0
 fi
 
+# Debugging information takes time to link, and is stripped in the end (package-lib.sh).
+[ -n "${KEEP_SYMBOLS:-}" ] || export CARGO_PROFILE_RELEASE_DEBUG="${CARGO_PROFILE_RELEASE_DEBUG:-0}"
 target=$CORE/cargo made=$CORE/cargo/$triple/release
 set -- --quiet --locked --release --target-dir "$target" --target "$triple"
 if [ "$FLAVOUR" = debug ]; then
