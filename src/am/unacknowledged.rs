@@ -16,7 +16,8 @@ pub type Entry = [u64; 2];
 pub struct Unacknowledged {
     from: Cell<Location>,
     count: Cell<usize>,
-    entries: RefCell<[Entry; MOST]>,
+    /// Its memory is kept. Not in place: threads' states are made on small stacks.
+    entries: RefCell<Vec<Entry>>,
 }
 
 impl Unacknowledged {
@@ -28,7 +29,7 @@ impl Unacknowledged {
                 ep: 0,
             }),
             count: Cell::new(0),
-            entries: RefCell::new([[0; 2]; MOST]),
+            entries: RefCell::new(Vec::new()),
         }
     }
 
@@ -45,7 +46,7 @@ impl Unacknowledged {
             return false;
         }
         self.from.set(from);
-        self.entries.borrow_mut()[count] = entry;
+        self.entries.borrow_mut().push(entry);
         self.count.set(count + 1);
         true
     }
@@ -53,7 +54,9 @@ impl Unacknowledged {
     /// Empties it into `copy`. Returns the sender, and its entries there.
     pub fn take<'a>(&self, copy: &'a mut [Entry; MOST]) -> (Location, &'a [Entry]) {
         let count = self.count.replace(0);
-        copy[..count].copy_from_slice(&self.entries.borrow()[..count]);
+        let mut entries = self.entries.borrow_mut();
+        copy[..count].copy_from_slice(&entries);
+        entries.clear();
         (self.from.get(), &copy[..count])
     }
 }
