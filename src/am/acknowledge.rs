@@ -41,8 +41,9 @@ pub fn flush(thread: &Thread) {
 #[cold]
 fn flush_all(thread: &Thread) {
     let mut copy = [[0; 2]; MOST];
-    let (to, entries) = thread.unacknowledged.take(&mut copy);
-    send(to, entries);
+    if let Some((to, entries)) = thread.unacknowledged.take(&mut copy) {
+        send(to, entries);
+    }
 }
 
 fn send(to: Location, entries: &[Entry]) {
