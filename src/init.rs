@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::OnceLock;
 
 use crate::am::internal::{self, Handler};
-use crate::am::{deliver, gather, long_put, segmented, segmented_medium};
+use crate::am::{acknowledge, deliver, gather, long_put, segmented, segmented_medium};
 use crate::barrier::{self, blocks, of_team, rounds, Barrier};
 use crate::client::Client;
 use crate::counters;
@@ -279,6 +279,7 @@ fn set_hooks() {
 fn register() {
     internal::install(HANDLERS);
     deliver::set_hooks(deliver::Hooks {
+        acknowledge: acknowledge::flush,
         done: native::done,
         barrier: rounds::on_end,
     });

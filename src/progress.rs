@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
-use crate::am::deliver::Delivery;
-use crate::am::{acknowledge, deferred};
+use crate::am::deferred;
+use crate::am::deliver::{self, Delivery};
 use crate::runtime;
 use crate::sync::Mode;
 use crate::{thread, wait};
@@ -93,7 +93,7 @@ pub fn poll_completions() {
     let _guard = ParsyncGuard::enter();
     let mut delivery = Delivery::new(rt);
     if thread::in_conduit(|| rt.network.poll_completions(&mut delivery)) > 0 {
-        acknowledge::flush(thread::current());
+        deliver::acknowledge(thread::current());
         wait::notify_threads();
     }
 }
@@ -167,7 +167,7 @@ fn poll_from(scope: PollScope, network: bool) -> usize {
         if let Some(thread) = thread::existing() {
             thread.recorder.get().found();
             if scope == PollScope::All {
-                acknowledge::flush(thread);
+                deliver::acknowledge(thread);
             }
         }
         wait::notify_threads();

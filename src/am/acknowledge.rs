@@ -31,15 +31,7 @@ pub fn acknowledge(token: &Token, transfer: u64, bytes: usize, may_wait: bool) {
 
 /// Acknowledges what the thread has not yet acknowledged. Waits for room as a reply does, in polls
 /// that deliver no request, and so nothing to acknowledge.
-#[inline(always)]
 pub fn flush(thread: &Thread) {
-    if !thread.unacknowledged.is_empty() {
-        flush_all(thread);
-    }
-}
-
-#[cold]
-fn flush_all(thread: &Thread) {
     let mut copy = [[0; 2]; MOST];
     if let Some((to, entries)) = thread.unacknowledged.take(&mut copy) {
         send(to, entries);
@@ -56,7 +48,7 @@ fn send(to: Location, entries: &[Entry]) {
     inject::send(&message(internal::RMA_PUTS_DONE, &[], Some(payload)));
 }
 
-/// What a message about several puts says. None if it is malformed.
+/// The entries of a message about several puts. None if it is malformed.
 ///
 /// # Safety
 /// `payload` has `bytes` bytes.

@@ -7,7 +7,6 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::OnceLock;
 
-use super::acknowledge;
 use super::internal;
 use super::segment_head::Head;
 use super::table::{AmEntry, INDEX_BASE};
@@ -20,7 +19,7 @@ use crate::segment::reach;
 use crate::shm::comm::{Disposal, Sink};
 use crate::shm::memory::UNIT;
 use crate::shm::ring::Word;
-use crate::thread::{self, Context};
+use crate::thread::{self, Context, Thread};
 use crate::trace::{
     self,
     recorder::{self, Call},
@@ -56,9 +55,21 @@ struct ReceivedMessage {
     block: Option<u16>,
 }
 
+/// Acknowledges what the thread has not yet acknowledged, see [`super::acknowledge`].
+#[inline(always)]
+pub fn acknowledge(thread: &Thread) {
+    if !thread.unacknowledged.is_empty() {
+        if let Some(hooks) = HOOKS.get() {
+            (hooks.acknowledge)(thread);
+        }
+    }
+}
+
 /// Functions of higher modules for reports of the conduit other than packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Hooks {
+    /// Acknowledges what the thread has not yet acknowledged.
+    pub acknowledge: fn(&Thread),
     /// A part of an operation is complete.
     pub done: fn(Cookie, Completion),
     /// A round of the conduit's barrier has ended.
@@ -202,7 +213,7 @@ impl<'a> Delivery<'a> {
             replied: Cell::new(false),
         };
         let context = if m.class == Class::Request {
-            acknowledge::flush(thread::current());
+            acknowledge(thread::current());
             Context::RequestHandler
         } else {
             Context::ReplyHandler
