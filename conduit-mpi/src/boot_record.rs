@@ -19,7 +19,6 @@ gasnet_conduit_util::record! {
         /// Settings on which both sides of a message agree.
         pub max_packet: u32,
         pub credits: u32,
-        pub slack: u32,
         pub one_sided: u32,
     }
 }
@@ -33,7 +32,6 @@ impl BootRecord {
             comm: own.map_or(0, |place| place.comm.number()),
             max_packet: settings.max_packet as u32,
             credits: settings.credits,
-            slack: settings.slack,
             one_sided: settings.one_sided as u32,
         }
     }
@@ -44,12 +42,12 @@ impl BootRecord {
         if let Some(rank) = all.iter().position(|record| !record.can) {
             return Err(record::failed(rank));
         }
-        let settings = |record: &Self| (record.max_packet, record.credits, record.slack, record.one_sided);
+        let settings = |record: &Self| (record.max_packet, record.credits, record.one_sided);
         match all.iter().position(|record| settings(record) != settings(&self)) {
             None => Ok(all),
             Some(rank) => Err(format!(
-                "GASNET_MPI_MAX_MEDIUM, GASNET_MPI_RMA, GASNET_NETWORKDEPTH, AMMPI_CREDITS_PP or AMMPI_CREDITS_SLACK \
-                 differ between this rank and rank {rank}. Set them for all ranks"
+                "GASNET_MPI_MAX_MEDIUM, GASNET_MPI_RMA, GASNET_NETWORKDEPTH or AMMPI_CREDITS_PP differ between this \
+                 rank and rank {rank}. Set them for all ranks"
             )),
         }
     }

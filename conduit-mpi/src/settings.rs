@@ -62,7 +62,7 @@ settings! {
         CREDITS_SLACK: Option<u32> = count("AMMPI_CREDITS_SLACK", "", 1, 1 << 16,
             "Requests of a peer whose credits are returned in a message of their own.")
             .unset_means("three quarters of AMMPI_CREDITS_PP").optional()
-            => pub slack: u32 = slack.unwrap_or(credits * 3 / 4).min(credits - 1);
+            => pub slack: u32 = slack.unwrap_or(credits * 3 / 4).min(credits - most_cost(credits));
         SYNCSEND_THRESH: Option<i64> = int("AMMPI_SYNCSEND_THRESH", "", -1, 1 << 30,
             "Size from which messages are sent synchronously: credits bound those that have not been received.")
             .no_effect().optional();
@@ -82,6 +82,12 @@ pub fn receives(ranks: u32, bytes: usize) -> usize {
 
 /// Requests of all peers that are under way, at most, in jobs of few ranks.
 const MOST_REQUESTS: u32 = 256;
+
+/// Most credits that a request costs, of those of a peer. The slack leaves as many, and may differ
+/// between ranks.
+pub fn most_cost(credits: u32) -> u32 {
+    (credits / 4).max(1)
+}
 
 /// Credits of a peer unless they are set.
 fn default_credits(depth: Option<u32>, ranks: u32) -> u32 {

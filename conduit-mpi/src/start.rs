@@ -62,7 +62,7 @@ fn try_open<H: Handle>(
         peers: Peers::new(
             places,
             Credits::new(settings.credits, settings.slack),
-            settings.credits - settings.slack,
+            settings::most_cost(settings.credits),
         ),
         token: info.message_token() as u32,
         max_packet: settings.max_packet,
