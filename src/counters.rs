@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use crate::types::AmCategory;
 use gasnet_conduit::{connections, Class, JobRank};
 use gasnet_job::counters::{add, group_shift, words};
-use gasnet_job::counters::{HandlerWord, Lane, OneSided, RankCounters, Traffic, WaitWord, GROUPS, LANES};
+use gasnet_job::counters::{HandlerWord, Lane, OneSided, RankCounters, Traffic, Wait, WaitWord, GROUPS, LANES};
 use gasnet_job::Job;
 use gasnet_sys::process;
 
@@ -177,8 +177,8 @@ impl Recorder {
 
     /// A wait begins, which may be over soon.
     #[inline(always)]
-    pub fn wait_begins(&self, word: WaitWord) {
-        add(&self.lane.waits[word.reason as usize], 1);
+    pub fn wait_begins(&self, reason: Wait) {
+        add(&self.lane.waits[reason as usize], 1);
     }
 
     /// A wait takes longer. Returns what [`Recorder::waited`] needs.
@@ -231,7 +231,6 @@ fn payload(category: AmCategory) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gasnet_job::counters::Wait;
 
     /// All threads of this process, so other tests may hold lanes, too.
     #[test]
@@ -316,12 +315,14 @@ mod tests {
             reason: Wait::Event,
             in_handler: false,
             peer: None,
+            work: 1,
         };
         let outer = recorder.waits(wait, 3);
         let room = WaitWord {
             reason: Wait::ReplyRoom,
             in_handler: true,
             peer: Some(1),
+            work: 0,
         };
         let inner = recorder.waits(room, 4);
         assert!(recorder.shows(room) && !recorder.shows(wait));

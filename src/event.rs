@@ -12,7 +12,7 @@
 use std::ptr;
 use std::sync::atomic::AtomicPtr;
 
-use gasnet_conduit::{Completion, Cookie};
+use gasnet_conduit::{Completion, Cookie, JobRank};
 use gasnet_sys::atomic::{global, AtomicU32, AtomicU64, Mutex, Ordering};
 use gasnet_sys::lock;
 
@@ -158,6 +158,11 @@ impl OpKind {
     }
 }
 
+/// The other ranks of what an [`Op`] counts in a word, in place of one rank: several.
+const SEVERAL: u32 = u32::MAX;
+/// The words of operations of the network, which have a peer.
+const WITH_PEER: usize = WORDS - 1;
+
 /// Low bits of a [`Cookie`] that hold the [`OpKind`], or [`NOT_AN_OP`].
 const KIND_BITS: u32 = 3;
 /// In place of a kind: the rest of the cookie is not the index of an Op.
@@ -189,6 +194,8 @@ pub struct Op {
     /// Outstanding parts ([`LANES`]). All reach zero exactly once per use of the Op, but for a
     /// thread's NBI set.
     pending: [AtomicU64; WORDS],
+    /// For each word, the peer of the operations since it was last 0, or [`SEVERAL`].
+    peers: [AtomicU32; WITH_PEER],
     /// Next in a free list (index + 1; 0 ends).
     next: AtomicU32,
     /// Own position in the table; constant.
@@ -255,10 +262,14 @@ impl Op {
         self.pending[category.lane().word].fetch_sub(category.unit(), Ordering::Release);
     }
 
-    /// Counts one operation of the network.
-    pub fn begin_kind(&self, kind: OpKind) {
+    /// Counts one operation of the network, with `peer`.
+    #[inline]
+    pub fn begin_kind(&self, kind: OpKind, peer: JobRank) {
         let (word, whole, local) = kind.counts();
-        self.pending[word].fetch_add(whole + local, Ordering::Relaxed);
+        let before = self.pending[word].fetch_add(whole + local, Ordering::Relaxed);
+        let known = &self.peers[word];
+        let is_alone = before == 0 || known.load(Ordering::Relaxed) == peer.0;
+        known.store(if is_alone { peer.0 } else { SEVERAL }, Ordering::Relaxed);
     }
 
     /// Counts a part of such an operation as complete (release). Then another thread may recycle
@@ -287,9 +298,24 @@ impl Op {
     }
 
     /// Outstanding parts of a category.
-    pub fn outstanding(&self, category: Category) -> u64 {
+    pub fn count(&self, category: Category) -> u64 {
         let lane = category.lane();
         (self.pending[lane.word].load(Ordering::Relaxed) & lane.mask()) >> lane.shift
+    }
+
+    /// What is outstanding of the categories in `mask`, for reports: the other side of it, if that
+    /// is one rank, and a bit for each category.
+    pub fn outstanding(&self, mask: usize) -> (Option<JobRank>, u8) {
+        // A put for whose source its thread waits counts as a put, too.
+        let named = 0..Category::Source as usize;
+        let open = named.filter(|&n| mask >> n & 1 != 0 && !self.is_done(1 << n));
+        let mut peers = open.clone().map(|n| match self.peers.get(LANES[n].word) {
+            Some(peer) => peer.load(Ordering::Relaxed),
+            None => SEVERAL,
+        });
+        let first = peers.next().filter(|&rank| rank != SEVERAL);
+        let only = first.filter(|&first| peers.all(|rank| rank == first));
+        (only.map(JobRank), open.fold(0, |set, n| set | 1 << n))
     }
 
     /// Whether nothing of the categories in `mask` (bits as in [`Category`]) is outstanding.
@@ -352,6 +378,12 @@ impl Event {
     /// The operation that this names, if it names one.
     pub fn operation(self) -> Option<&'static Op> {
         (self.0 > LEAF_MASK).then(|| self.op())
+    }
+
+    /// See [`Op::outstanding`]. Of a root, that is all of its operation.
+    pub fn outstanding(self) -> (Option<JobRank>, u8) {
+        let mask = Some(self.0 & LEAF_MASK).filter(|&leaf| leaf != 0).unwrap_or(ALL);
+        self.operation().map_or((None, 0), |op| op.outstanding(mask))
     }
 
     /// Detectable defect of this event. Debug flavour.
@@ -510,6 +542,7 @@ impl FreeList {
         let ops: Vec<Op> = (0..CHUNK as u32)
             .map(|i| Op {
                 pending: std::array::from_fn(|_| AtomicU64::new(0)),
+                peers: std::array::from_fn(|_| AtomicU32::new(SEVERAL)),
                 next: AtomicU32::new(if i + 1 == CHUNK as u32 { 0 } else { start + i + 2 }),
                 index: start + i,
                 state: AtomicU32::new(0),
@@ -569,6 +602,12 @@ fn leading_invalid(events: &[Event]) -> usize {
         Some(block) => block * BLOCK,
         None => events.len() - blocks.remainder().len(),
     }
+}
+
+/// The first of `events` that is open; [`Event::INVALID`] if none is.
+pub fn first_open(events: &[Event]) -> Event {
+    let mut rest = events[leading_invalid(events)..].iter();
+    rest.find(|event| !event.is_done()).copied().unwrap_or(Event::INVALID)
 }
 
 /// Syncs those of `events` that are complete: each becomes `INVALID`. Returns (synced now, still
@@ -656,7 +695,7 @@ mod tests {
             (OpKind::Get, &[Both]),
             (OpKind::Rmw, &[Both]),
         ] {
-            op.begin_kind(kind);
+            op.begin_kind(kind, JobRank(3));
             assert_eq!(op.is_done(local), kind != OpKind::PutWithLocal, "{kind:?}");
             assert_eq!(op.source_is_free(), kind != OpKind::PutNow, "{kind:?}");
             for part in parts {
@@ -667,6 +706,34 @@ mod tests {
             assert!(op.event().is_done(), "{kind:?} {parts:?}");
         }
         assert_eq!(complete(other_cookie(1 << 40), Both), Some(1 << 40));
+    }
+
+    #[test]
+    fn reports_name_the_peer_of_what_is_outstanding() {
+        let mut free = FreeList::new();
+        let op = free.take();
+        let begin = |kind, rank| op.begin_kind(kind, JobRank(rank));
+        let done = |kind| op.complete_part(kind, Completion::Both);
+        let reported = |event: Event| {
+            let (peer, categories) = event.outstanding();
+            (categories, peer.map(|rank| rank.0))
+        };
+        assert_eq!((reported(op.event()), reported(Event::INVALID)), ((0, None), (0, None)));
+        begin(OpKind::Put, 3);
+        begin(OpKind::Put, 3);
+        assert_eq!(reported(op.event()), (1, Some(3)));
+        begin(OpKind::Get, 4);
+        assert_eq!(reported(op.event()), (5, None));
+        assert_eq!(reported(op.event().leaf(4)), (4, Some(4)));
+        begin(OpKind::Put, 0);
+        done(OpKind::Get);
+        assert_eq!(reported(op.event()), (1, None));
+        (0..3).for_each(|_| done(OpKind::Put));
+        begin(OpKind::PutWithLocal, 0);
+        begin(OpKind::Rmw, 0);
+        assert_eq!(reported(op.event()), (0b1011, Some(0)));
+        op.begin(Category::Coll);
+        assert_eq!(reported(op.event()), (0b1_1011, None));
     }
 
     #[test]

@@ -28,12 +28,12 @@ use gasnet_sys::atomic::Mutex;
 pub enum Reason {
     /// Completion of an event.
     Event(Event),
-    /// Completion of one of an array of this many events.
-    SomeEvent(usize),
-    /// Completion of all of an array of this many events.
-    AllEvents(usize),
-    /// Completion of this thread's implicit operations.
-    Implicit(&'static Op),
+    /// Completion of one of an array of this many events, the first open one of which is this.
+    SomeEvent(usize, Event),
+    /// Completion of all of an array of this many events, the first open one of which is this.
+    AllEvents(usize, Event),
+    /// Completion of this thread's implicit operations of these categories.
+    Implicit(&'static Op, usize),
     /// The GASNet-1 barrier.
     NamedBarrier,
     /// Room for a message.
@@ -49,26 +49,37 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The reason as other processes read it. `in_handler`: of a thread that runs a handler.
+    /// Its kind, which is counted.
     #[inline]
+    pub fn kind(&self) -> Wait {
+        match self {
+            Self::Event(_) => Wait::Event,
+            Self::SomeEvent(..) => Wait::SomeEvent,
+            Self::AllEvents(..) => Wait::AllEvents,
+            Self::Implicit(..) => Wait::Implicit,
+            Self::NamedBarrier => Wait::NamedBarrier,
+            Self::Room(Class::Request, _) => Wait::RequestRoom,
+            Self::Room(Class::Reply, _) => Wait::ReplyRoom,
+            Self::Conduit(_) => Wait::Conduit,
+            Self::Source(_) => Wait::Source,
+            Self::Collective(_) => Wait::Collective,
+            Self::Condition => Wait::Condition,
+        }
+    }
+
+    /// The reason as other processes read it. `in_handler`: of a thread that runs a handler.
     pub fn word(&self, in_handler: bool) -> WaitWord {
-        let (reason, peer) = match self {
-            Self::Event(_) => (Wait::Event, None),
-            Self::SomeEvent(_) => (Wait::SomeEvent, None),
-            Self::AllEvents(_) => (Wait::AllEvents, None),
-            Self::Implicit(_) => (Wait::Implicit, None),
-            Self::NamedBarrier => (Wait::NamedBarrier, None),
-            Self::Room(Class::Request, rank) => (Wait::RequestRoom, Some(rank.0)),
-            Self::Room(Class::Reply, rank) => (Wait::ReplyRoom, Some(rank.0)),
-            Self::Conduit(rank) => (Wait::Conduit, Some(rank.0)),
-            Self::Source(rank) => (Wait::Source, Some(rank.0)),
-            Self::Collective(_) => (Wait::Collective, None),
-            Self::Condition => (Wait::Condition, None),
+        let (peer, work) = match *self {
+            Self::Room(_, rank) | Self::Conduit(rank) | Self::Source(rank) => (Some(rank), 0),
+            Self::Event(event) | Self::SomeEvent(_, event) | Self::AllEvents(_, event) => event.outstanding(),
+            Self::Implicit(op, mask) => op.outstanding(mask),
+            Self::NamedBarrier | Self::Collective(_) | Self::Condition => (None, 0),
         };
         WaitWord {
-            reason,
+            reason: self.kind(),
             in_handler,
-            peer,
+            peer: peer.map(|rank| rank.0),
+            work,
         }
     }
 }

@@ -47,6 +47,19 @@ static void in_attach(void) {
     if (me == 1) hang();
     OK(gex_Segment_Attach(&segment, tm, 1 << 20));
 }
+/* Rank 1 stops while another rank reads its memory, and one writes that of both. */
+static void in_access(void) {
+    static char local[8];
+    test_attach(sizeof local);
+    char **segs = segs_of_all();
+    barrier();
+    if (me == 1) raise(SIGSTOP);
+    while (me == 2) gex_RMA_GetBlocking(tm, local, 1, segs[1], sizeof local, 0);
+    for (gex_Rank_t to = 2;; to = 3 - to) {
+        gex_RMA_PutNBI(tm, to, segs[to], local, sizeof local, GEX_EVENT_DEFER, 0);
+        if (to == 1) gex_NBI_Wait(GEX_EC_ALL, 0);
+    }
+}
 /* Rank 1 stops before the others have a connection to it. */
 static void in_connect(void) {
     if (me == 1) raise(SIGSTOP);
@@ -57,8 +70,8 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } ways[] = {{"handler", in_handler}, {"event", in_event},   {"barrier", in_barrier},
-                {"stop", in_stop},       {"attach", in_attach}, {"connect", in_connect}};
+    } ways[] = {{"handler", in_handler}, {"event", in_event},     {"barrier", in_barrier}, {"stop", in_stop},
+                {"attach", in_attach},   {"connect", in_connect}, {"access", in_access}};
     gex_AM_Entry_t entries[] = {
         {HANDLER, (gex_AM_Fn_t)on_request, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 1, NULL, "on_request"},
         {MEDIUM, (gex_AM_Fn_t)on_medium, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 0, NULL, "on_medium"}};

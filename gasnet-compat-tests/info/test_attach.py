@@ -118,7 +118,7 @@ def test_event(stuck):
     """A collective that a rank has not begun, and an event."""
     stuck.reports(
         "event",
-        rf"ranks 0, 2 have waited {AGE}( to {AGE})? for an event; rank 1 has not begun as many collectives",
+        rf"ranks 0, 2 have waited {AGE}( to {AGE})? for an event \(a collective\); rank 1 has not begun as many collectives",
         rf"rank 1 has not polled for {AGE}",
     )
 
@@ -135,6 +135,19 @@ def test_barrier(stuck):
 def test_stopped(stuck):
     """A rank that a signal has stopped."""
     stuck.reports("stop", "rank 1 has been stopped by a signal or a debugger")
+
+
+@pytest.mark.conduits("udp")
+def test_access(stuck):
+    """Puts and gets whose peer a signal has stopped."""
+    report = stuck.reports(
+        "access",
+        rf"rank 0 has waited {AGE} for its implicit operations \(puts with (rank 1|several ranks)\)",
+        "rank 1 has been stopped by a signal or a debugger",
+        rf"rank 2 has waited {AGE} for an event \(gets with rank 1\)",
+        GASNET_SUPERNODE_MAXSIZE="1",
+    )
+    assert report["ranks"][2]["states"][0]["waits_for"] == [1]
 
 
 def test_attach_of_segments(stuck):

@@ -210,6 +210,7 @@ mod tests {
             reason: Wait::RequestRoom,
             in_handler: true,
             peer: Some(0),
+            work: 0,
         };
         control.status(2).place.store(1, Ordering::Relaxed);
         let counters = control.counters(2);

@@ -133,16 +133,24 @@ pub struct WaitWord {
     pub reason: Wait,
     /// Whether a handler waits, or else a handler that runs was called by the wait.
     pub in_handler: bool,
-    /// The rank that it waits for, if the reason names one.
+    /// The rank that it waits for, if that is known to be one.
     pub peer: Option<u32>,
+    /// Of waits for operations, what is outstanding: bits by the index in [`WORK`].
+    pub work: u8,
 }
+
+/// Kinds of outstanding work. The first four are in the order of `GEX_EC_*`.
+pub const WORK: [&str; 5] = ["puts", "local completion", "gets", "atomics", "a collective"];
+/// The bit of a collective.
+pub const COLLECTIVE: u8 = 1 << 4;
 
 impl WaitWord {
     const NO_PEER: u32 = u32::MAX;
 
-    /// The word: the reason, 256 in a handler, and the peer above 32 bits.
+    /// The word: the reason, 256 in a handler, the work above 16 bits and the peer above 32.
     pub fn encode(self) -> u64 {
-        u64::from(self.peer.unwrap_or(Self::NO_PEER)) << 32 | u64::from(self.in_handler) << 8 | self.reason as u64
+        let peer = u64::from(self.peer.unwrap_or(Self::NO_PEER));
+        peer << 32 | u64::from(self.work) << 16 | u64::from(self.in_handler) << 8 | self.reason as u64
     }
 
     /// None for 0, and for a reason without a name.
@@ -151,6 +159,7 @@ impl WaitWord {
             reason: Wait::ALL.into_iter().find(|&reason| reason as u8 == word as u8)?,
             in_handler: word >> 8 & 1 != 0,
             peer: Some((word >> 32) as u32).filter(|&peer| peer != Self::NO_PEER),
+            work: (word >> 16) as u8,
         })
     }
 }
@@ -302,11 +311,12 @@ mod tests {
     fn words_keep_what_they_say() {
         for (number, reason) in (1..).zip(Wait::ALL) {
             assert_eq!(reason as u8, number);
-            for (in_handler, peer) in [(false, None), (true, Some(0)), (false, Some(70_000))] {
+            for (in_handler, peer, work) in [(false, None, 0), (true, Some(0), 1), (false, Some(70_000), 0b1_1010)] {
                 let wait = WaitWord {
                     reason,
                     in_handler,
                     peer,
+                    work,
                 };
                 assert_eq!(WaitWord::decode(wait.encode()), Some(wait));
             }

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use super::rma::root;
-use crate::event::{sync_array, Event, Op};
+use crate::event::{first_open, sync_array, Event, Op};
 use crate::flags::{Flags, EC_GET, EC_LC, EC_PUT, EC_RMW, ERR_NOT_READY, OK};
 use crate::rules::{self, no_flags, not_in_handler, CHECKED};
 use crate::stall::Reason;
@@ -181,7 +181,9 @@ pub unsafe extern "C" fn gex_Event_WaitSome(events: *mut Event, count: usize, fl
     // SAFETY: the caller's contract.
     let events = unsafe { array("gex_Event_WaitSome", events, count) };
     poll();
-    wait("some", Reason::SomeEvent(count), false, || pass(events).0);
+    wait("some", Reason::SomeEvent(count, first_open(events)), false, || {
+        pass(events).0
+    });
 }
 
 /// Synchronises the complete events of an array. Returns 0 when none is open. Never polls.
@@ -207,7 +209,9 @@ pub unsafe extern "C" fn gex_Event_WaitAll(events: *mut Event, count: usize, fla
     // SAFETY: the caller's contract.
     let events = unsafe { array("gex_Event_WaitAll", events, count) };
     poll();
-    wait("all", Reason::AllEvents(count), false, || pass(events).1);
+    wait("all", Reason::AllEvents(count, first_open(events)), false, || {
+        pass(events).1
+    });
 }
 
 /// The leaf event of `root` for one category.
@@ -258,10 +262,8 @@ pub extern "C" fn gex_NBI_Wait(mask: u32, flags: Flags) {
     enter!("gex_NBI_Wait", flags);
     check_implicit("gex_NBI_Wait", mask);
     poll();
-    let set = thread::current().nbi_set();
-    wait("implicit", Reason::Implicit(set), true, || {
-        set.is_done((mask & NBI_CATEGORIES) as usize)
-    });
+    let (set, mask) = (thread::current().nbi_set(), (mask & NBI_CATEGORIES) as usize);
+    wait("implicit", Reason::Implicit(set, mask), true, || set.is_done(mask));
 }
 
 /// Opens an access region: implicit operations of this thread go into a set of their own.

@@ -29,7 +29,7 @@ pub fn send(
     attempt: impl Fn(SourceUse, Cookie) -> Result<LocalCompletion, Busy>,
 ) -> Result<(), Busy> {
     let (op, kind) = counted(m);
-    op.begin_kind(kind);
+    op.begin_kind(kind, m.target.rank);
     let source = match kind {
         OpKind::MessageNow => SourceUse::Now,
         _ => SourceUse::Later,
@@ -56,7 +56,7 @@ pub fn may_come_later(m: &Message<'_>) -> bool {
 /// Completes `m`, of which [`may_come_later`], when [`complete`] is called. `start` passes that on.
 pub fn later(m: &Message<'_>, start: impl FnOnce(&'static Op)) {
     let (op, kind) = counted(m);
-    op.begin_kind(kind);
+    op.begin_kind(kind, m.target.rank);
     start(op);
     finish(m, op);
 }

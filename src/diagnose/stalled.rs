@@ -20,9 +20,9 @@ pub fn describe(reason: Reason) -> String {
             Some(op) => of_operation("an event", op),
             None => "an event".into(),
         },
-        Reason::Implicit(op) => of_operation("implicit operations", op),
-        Reason::SomeEvent(count) => format!("one of {count} events{}", outstanding_parts(None)),
-        Reason::AllEvents(count) => format!("all of {count} events{}", outstanding_parts(None)),
+        Reason::Implicit(op, _) => of_operation("implicit operations", op),
+        Reason::SomeEvent(count, _) => format!("one of {count} events{}", outstanding_parts(None)),
+        Reason::AllEvents(count, _) => format!("all of {count} events{}", outstanding_parts(None)),
         Reason::NamedBarrier => named_barrier(rt),
         Reason::Room(class, rank) => {
             let what = match class {
@@ -56,7 +56,7 @@ fn of_operation(what: &str, op: &'static Op) -> String {
     ];
     let open: Vec<String> = names
         .iter()
-        .map(|(category, name)| (op.outstanding(*category), name))
+        .map(|(category, name)| (op.count(*category), name))
         .filter(|(count, _)| *count > 0)
         .map(|(count, name)| format!("{count} {name}{}", if count == 1 { "" } else { "s" }))
         .collect();
@@ -71,7 +71,7 @@ fn of_operation(what: &str, op: &'static Op) -> String {
 /// message.
 fn outstanding_parts(op: Option<&'static Op>) -> String {
     let mut text = String::new();
-    if op.is_none_or(|op| op.outstanding(Category::Coll) > 0) {
+    if op.is_none_or(|op| op.count(Category::Coll) > 0) {
         text += &stall::notes();
     }
     for open in transfer::open(op, MAX_LINES) {

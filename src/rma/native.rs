@@ -31,7 +31,7 @@ pub fn begin(op: &'static Op, kind: OpKind, peer: JobRank, local: MemRef, bytes:
     if stall::is_watching() {
         return transfer::begin(op, kind, peer, local, bytes).cookie();
     }
-    op.begin_kind(kind);
+    op.begin_kind(kind, peer);
     op.cookie(kind)
 }
 
@@ -119,7 +119,7 @@ fn put_small(
     op: &'static Op,
     immediate: bool,
 ) -> Result<bool, Busy> {
-    op.begin_kind(OpKind::Put);
+    op.begin_kind(OpKind::Put, access.peer.rank);
     let (cookie, to) = (op.cookie(OpKind::Put), remote(access, segment));
     let attempt = || via.rma.put_small(to, access.local, access.bytes, cookie);
     let started = inject(access.peer.rank, cookie, immediate, attempt)?.is_some();

@@ -139,7 +139,7 @@ pub fn begin(op: &'static Op, kind: OpKind, peer: JobRank, local: MemRef, bytes:
 
 /// The same. Also returns whether the thread had others under way.
 pub fn begin_among(op: &'static Op, kind: OpKind, peer: JobRank, local: MemRef, bytes: usize) -> (TransferId, bool) {
-    op.begin_kind(kind);
+    op.begin_kind(kind, peer);
     let number = thread::current().number as usize % TABLES;
     let mut table = gasnet_sys::lock(&ALL[number].0);
     let has_others = table.free.len() < table.transfers.len();

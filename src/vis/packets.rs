@@ -287,7 +287,7 @@ impl Packets {
             bytes: records.data(),
             source: self.peer.rank,
         });
-        self.op.begin(Category::Get);
+        self.op.begin_kind(OpKind::Get, self.peer.rank);
         let args = split(id.0);
         let payload = Some((buffer.as_ptr(), buffer.len()));
         let message = Message::internal(Class::Request, self.peer, internal::VIS_GET, &args, payload);

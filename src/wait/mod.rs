@@ -41,7 +41,6 @@ use crate::{progress, runtime, thread, trace};
 use followers::Followers;
 use gasnet_conduit::config::Config;
 use gasnet_conduit::{PollScope, Wake, WakePromise};
-use gasnet_job::counters::WaitWord;
 use gasnet_job::Inside;
 use gasnet_sys::{fd, process};
 
@@ -223,13 +222,9 @@ impl Waiter {
             scope,
             outer: None,
         };
-        thread::current().recorder.get().wait_begins(waiter.word());
+        thread::current().recorder.get().wait_begins(waiter.reason.kind());
         waiter.done();
         waiter
-    }
-
-    fn word(&self) -> WaitWord {
-        self.reason.word(thread::current().context() != Context::Client)
     }
 
     /// Ends the wait.
@@ -268,7 +263,10 @@ impl Waiter {
     /// Shows a wait that takes long to other processes, until it is done. That for a condition is
     /// shown until [`step_done`] or the next progress, since each step is a new waiter.
     fn show(&mut self) {
-        let (recorder, word) = (thread::current().recorder.get(), self.word());
+        let (recorder, word) = (
+            thread::current().recorder.get(),
+            self.reason.word(thread::current().context() != Context::Client),
+        );
         if !matches!(self.reason, Reason::Condition) {
             self.outer = Some(recorder.waits(word, self.began));
         } else if !recorder.shows(word) {

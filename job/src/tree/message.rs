@@ -468,9 +468,10 @@ mod tests {
 
     fn view() -> RankView {
         let wait = WaitWord {
-            reason: Wait::RequestRoom,
+            reason: Wait::Event,
             in_handler: false,
             peer: Some(3),
+            work: 5,
         };
         let mut traffic = TrafficView::default();
         (traffic.0[0], traffic.0[5], traffic.0[23]) = (1, 1 << 50, 3);

@@ -260,6 +260,7 @@ fn as_json(now: &Sample, states: &[State], earlier: &Sample) -> String {
                 ("state", json::string(&word(state.doing))),
                 ("thread", or_null(state.thread)),
                 ("nanoseconds", or_null(state.age)),
+                ("waits_for", numbers(&now.waited_for(state))),
             ])
         });
         json::object([
@@ -291,15 +292,18 @@ fn as_json(now: &Sample, states: &[State], earlier: &Sample) -> String {
             ("messages", count.to_string()),
         ])
     });
-    let numbers = |cycle: &Vec<u32>| json::array(cycle.iter().map(u32::to_string));
     json::object([
         ("size", now.size.to_string()),
-        ("silent", json::array(now.silent().iter().map(u32::to_string))),
+        ("silent", numbers(&now.silent())),
         ("ranks", json::array(ranks)),
         ("waits", json::array(lines.iter().map(|line| json::string(line)))),
-        ("cycles", json::array(cycles.iter().map(numbers))),
+        ("cycles", json::array(cycles.iter().map(|cycle| numbers(cycle)))),
         ("unhandled", json::array(unhandled)),
     ]) + "\n"
+}
+
+fn numbers(ranks: &[u32]) -> String {
+    json::array(ranks.iter().map(u32::to_string))
 }
 
 fn connecting(now: &Sample, (peer, since): (u32, u64)) -> String {

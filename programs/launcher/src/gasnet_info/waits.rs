@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use gasnet_conduit::Class;
 use gasnet_job::attach::Reading;
-use gasnet_job::counters::{group_shift, words, HandlerWord, Wait, WaitWord};
+use gasnet_job::counters::{group_shift, words, HandlerWord, Wait, WaitWord, COLLECTIVE, WORK};
 use gasnet_job::view::{Process, RankView, ThreadView};
 
 /// A reading of a job.
@@ -110,7 +110,7 @@ impl Sample {
         all
     }
 
-    /// The known ranks for which a state waits.
+    /// The known ranks for which a state waits: without all of them it does not end.
     pub fn waited_for(&self, state: &State) -> Vec<u32> {
         let me = &self.reading.ranks[state.rank];
         let those = |is_late: &dyn Fn(&RankView) -> bool| {
@@ -123,6 +123,7 @@ impl Sample {
         };
         match state.doing {
             Doing::Waits(wait) | Doing::WaitsInHandler(_, _, wait) => match (wait.reason, wait.peer) {
+                (Wait::SomeEvent, _) => Vec::new(),
                 (Wait::NamedBarrier, _) => those(&|other| (other.barrier.wrapping_sub(me.barrier) as i32) < 0),
                 (_, peer) => peer.into_iter().collect(),
             },
@@ -257,11 +258,21 @@ impl Sample {
             None => "a rank".into(),
         };
         let collective = || self.behind(state);
+        let operations = || {
+            let kinds = (0..).zip(WORK).filter(|(n, _)| wait.work >> n & 1 != 0);
+            let kinds: Vec<&str> = kinds.map(|(_, kind)| kind).collect();
+            let peer = if wait.peer.is_some() { &peer } else { "several ranks" };
+            match wait.work {
+                0 => String::new(),
+                COLLECTIVE => format!(" (a collective){}", collective()),
+                _ => format!(" ({} with {peer})", kinds.join(", ")),
+            }
+        };
         match wait.reason {
-            Wait::Event => format!(" for an event{}", collective()),
-            Wait::SomeEvent => format!(" for one of several events{}", collective()),
-            Wait::AllEvents => format!(" for all of several events{}", collective()),
-            Wait::Implicit => " for its implicit operations".into(),
+            Wait::Event => format!(" for an event{}", operations()),
+            Wait::SomeEvent => format!(" for one of several events{}", operations()),
+            Wait::AllEvents => format!(" for all of several events{}", operations()),
+            Wait::Implicit => format!(" for its implicit operations{}", operations()),
             Wait::NamedBarrier => format!(" in gasnet_barrier_wait{}", late(waited_for, "entered the barrier")),
             Wait::RequestRoom => format!(" for room to send a request to {peer}"),
             Wait::ReplyRoom => format!(" for room to send a reply to {peer}"),
@@ -458,6 +469,7 @@ mod tests {
             reason,
             in_handler,
             peer,
+            work: 0,
         };
         ThreadView {
             thread: 1,
@@ -580,19 +592,50 @@ mod tests {
     }
 
     #[test]
+    fn operations_and_their_peer_are_named() {
+        let waiting = |number, reason, peer, work| {
+            let mut waiting = thread(Some((reason, false, peer)), None);
+            waiting.collectives = u64::from(number == 0);
+            if let Some((word, _)) = &mut waiting.wait {
+                word.work = work;
+            }
+            rank(number, vec![waiting])
+        };
+        let now = sample(vec![
+            waiting(0, Wait::Event, None, COLLECTIVE),
+            waiting(1, Wait::Event, Some(2), 0b1),
+            waiting(2, Wait::AllEvents, Some(1), 0b1100),
+            waiting(3, Wait::SomeEvent, Some(3), 0b10),
+            waiting(4, Wait::Implicit, None, 0b101),
+        ]);
+        let (descriptions, cycles) = reported(&now, &now);
+        assert_eq!(
+            descriptions,
+            [
+                "rank 0 has waited 40 s for an event (a collective); ranks 1-4 have not begun as many collectives",
+                "rank 1 has waited 40 s for an event (puts with rank 2)",
+                "rank 2 has waited 40 s for all of several events (gets, atomics with rank 1)",
+                "rank 3 has waited 40 s for one of several events (local completion with rank 3)",
+                "rank 4 has waited 40 s for its implicit operations (puts, gets with several ranks)",
+            ]
+        );
+        assert_eq!(cycles, [vec![1, 2]]);
+    }
+
+    #[test]
     fn threads_are_named_where_there_are_several() {
         let waiting = |number| ThreadView {
             thread: number,
             collectives: number,
-            ..thread(Some((Wait::Event, false, None)), None)
+            ..thread(Some((Wait::Collective, false, None)), None)
         };
         let now = sample(vec![rank(0, vec![waiting(7), waiting(8)]), rank(1, vec![waiting(14)])]);
         assert_eq!(
             reported(&now, &now).0,
             [
-                "thread 7 of rank 0 has waited 40 s for an event; rank 1 has not begun as many collectives",
-                "thread 8 of rank 0 has waited 40 s for an event; rank 1 has not begun as many collectives",
-                "rank 1 has waited 40 s for an event",
+                "thread 7 of rank 0 has waited 40 s in a blocking collective; rank 1 has not begun as many collectives",
+                "thread 8 of rank 0 has waited 40 s in a blocking collective; rank 1 has not begun as many collectives",
+                "rank 1 has waited 40 s in a blocking collective",
             ]
         );
     }
