@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -164,6 +165,27 @@ def test_launcher(stuck):
     stuck.reports("stop", "rank 1 has been stopped by a signal or a debugger", words=["sh", "-c", '"$@"; exit 3', "sh"])
 
 
+def test_program(shop, stuck):
+    """The name of a program leads to its job, if there is one, and to the processes of several."""
+    program, variables = Path(shop.folder, f"alone-{stuck.mark}"), {"TEST_WATCHDOG": str(2 * LIMIT)}
+    shutil.copy(stuck.program, program)
+    started = [shop.start([program, "barrier"], stuck.mark, RANKS, variables)]
+    try:
+        known = [
+            rank["pid"] for rank in stuck.wait_for(started[0], [rf"rank 1 has polled in vain( for {AGE})?"])["ranks"]
+        ]
+        status, text, errors = attach(shop, f"./{program.name}", "--json")
+        assert status == 0 and [rank["pid"] for rank in json.loads(text)["ranks"]] == known, errors
+        started.append(shop.start([program, "barrier"], stuck.mark, RANKS, variables))
+        stuck.wait_for(started[1], [rf"rank 1 has polled in vain( for {AGE})?"])
+        status, _, errors = attach(shop, program.name)
+        assert status == 1 and f"2 jobs run {program.name}. Give the number of one of these" in errors, errors
+    finally:
+        jobs.kill_job(stuck.mark)
+        for process in started:
+            process.communicate()
+
+
 def test_off(stuck):
     """Without counters there are processes."""
     report = stuck.reports("barrier", r"ranks 0-2 have no counters \(GASNET_COUNTERS=0\)", GASNET_COUNTERS="0")
@@ -202,7 +224,9 @@ def test_no_job(shop):
         process.kill()
     status, _, errors = attach(shop, process.pid)
     assert status == 1 and f"there is no process {process.pid}" in errors
-    for words in (["x"], ["0"], ["1", "--watch", "x"], ["1", "--watch", "0"]):
+    status, _, errors = attach(shop, "./no-such-program")
+    assert status == 1 and "no GASNet job of this user runs no-such-program on this host" in errors
+    for words in (["x/"], ["0"], ["1", "--watch", "x"], ["1", "--watch", "0"]):
         assert attach(shop, *words)[0] == 2
     for option in ("--watch", "--prometheus", "--html"):
         info = [f"{shop.prefix}/bin/gasnet_info", option]

@@ -40,6 +40,8 @@ pub struct Reading {
 #[derive(Debug)]
 pub struct JobView {
     control: ControlBlock,
+    /// Device and inode of its control block: those of no other job.
+    object: (u64, u64),
 }
 
 impl JobView {
@@ -63,6 +65,34 @@ impl JobView {
             "neither process {pid} ({}) nor a child of it belongs to a GASNet job that has started",
             name.trim_end()
         ))
+    }
+
+    /// The only job on this host of which a rank runs the program with this name, as far as this
+    /// user may see them. The error is a message.
+    pub fn of_program(name: &str) -> Result<Self, String> {
+        let runs = |pid: &Pid| {
+            let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+            // A program that was built anew has lost its name.
+            let program = program.file_name().unwrap_or_default().to_string_lossy();
+            program.strip_suffix(" (deleted)").unwrap_or(&program) == name
+        };
+        let mut jobs: Vec<(Pid, Self)> = Vec::new();
+        for pid in processes().filter(runs) {
+            match of_process(pid) {
+                Ok(Some(job)) if jobs.iter().all(|(_, known)| known.object != job.object) => jobs.push((pid, job)),
+                _ => {}
+            }
+        }
+        if jobs.len() > 1 {
+            let pids: Vec<String> = jobs.iter().map(|(pid, _)| pid.to_string()).collect();
+            return Err(format!(
+                "{} jobs run {name}. Give the number of one of these processes, each of another job: {}",
+                pids.len(),
+                pids.join(", ")
+            ));
+        }
+        let job = jobs.pop().map(|(_, job)| job);
+        job.ok_or_else(|| format!("no GASNet job of this user runs {name} on this host"))
     }
 
     /// The number of ranks in the job.
@@ -147,9 +177,10 @@ fn of_process(pid: Pid) -> Result<Option<JobView>, String> {
             Err(why) if object.to_string_lossy().contains(CONTROL_NAME) => return Err(refused(&why)),
             Err(_) => continue,
         };
-        let length = memory.metadata().map_or(0, |memory| memory.len() as usize);
+        let about = memory.metadata();
+        let (length, object) = about.map_or((0, (0, 0)), |it| (it.len() as usize, (it.dev(), it.ino())));
         match ControlBlock::of_another(memory.as_raw_fd(), length) {
-            Ok(control) => return Ok(Some(JobView { control })),
+            Ok(control) => return Ok(Some(JobView { control, object })),
             Err(Unreadable::Other) => {}
             Err(Unreadable::Version(version)) => {
                 return Err(format!(
@@ -162,16 +193,15 @@ fn of_process(pid: Pid) -> Result<Option<JobView>, String> {
     Ok(None)
 }
 
+/// The processes of this host.
+fn processes() -> impl Iterator<Item = Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
 /// The processes below `pid`, nearest first.
 fn descendants(pid: Pid) -> Vec<Pid> {
-    let processes: Vec<Pid> = fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect();
-    let parents: Vec<(Pid, Pid)> = processes
-        .into_iter()
+    let parents: Vec<(Pid, Pid)> = processes()
         .filter_map(|child| Some((child, process::parent_of(child)?)))
         .collect();
     let mut found = vec![pid];

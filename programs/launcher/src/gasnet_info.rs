@@ -54,7 +54,7 @@ usage: gasnet_info [option]...
   -p, --providers     the providers of libfabric, and how the conduit ofi would use each in this \
                       environment; opens and closes their devices
       --attach PID    what the ranks of a running job do, and who waits for whom; PID is a rank's, the
-                      node agent's or the launcher's, of the same user
+                      node agent's or the launcher's, of the same user, or the name of the program
       --watch [S]     with --attach: again every S seconds (2)
       --prometheus    with --attach: as metrics in Prometheus's text format
       --html          with --attach: as a page with a picture of the traffic between ranks

@@ -48,8 +48,17 @@ const PAIRS: usize = 10;
 /// The options.
 #[derive(Debug, Default)]
 pub struct Request {
-    pid: Option<i32>,
+    job: Option<Wanted>,
     watch: Option<Duration>,
+}
+
+/// A job.
+#[derive(Debug)]
+enum Wanted {
+    /// Of this process, or one below it.
+    Process(i32),
+    /// Of the program with this name.
+    Program(String),
 }
 
 /// The form of the report.
@@ -65,8 +74,13 @@ impl Request {
     /// Reads `--attach` or `--watch`. The error is a message.
     pub fn add(&mut self, option: &str, value: Option<&str>) -> Result<(), String> {
         if option == "--attach" {
-            let pid = value.and_then(|value| value.parse().ok()).filter(|&pid| pid > 0);
-            self.pid = Some(pid.ok_or("--attach needs the number of a process")?);
+            let value = value.unwrap_or_default();
+            let name = value.rsplit('/').next().unwrap_or_default();
+            self.job = Some(match value.parse::<i32>() {
+                Ok(pid) if pid > 0 => Wanted::Process(pid),
+                Err(_) if !name.is_empty() => Wanted::Program(name.into()),
+                _ => return Err("--attach needs the number of a process, or the name of a program".into()),
+            });
         } else {
             let period = value
                 .unwrap_or("2")
@@ -81,21 +95,25 @@ impl Request {
 
     /// Whether there is one.
     pub fn is_made(&self) -> bool {
-        self.pid.is_some() || self.watch.is_some()
+        self.job.is_some() || self.watch.is_some()
     }
 
     /// Prints the report, or reports until the job has ended.
     pub fn run(&self, form: Form) -> ExitCode {
-        let Some(pid) = self.pid else {
+        let Some(wanted) = &self.job else {
             let option = match form {
                 Form::Prometheus => "--prometheus",
                 Form::Html => "--html",
                 Form::Text | Form::Json => "--watch",
             };
-            eprintln!("gasnet_info: {option} needs --attach PID");
+            eprintln!("gasnet_info: {option} needs --attach PID or PROGRAM");
             return ExitCode::from(2);
         };
-        let job = match JobView::of(pid) {
+        let found = match wanted {
+            Wanted::Process(pid) => JobView::of(*pid),
+            Wanted::Program(name) => JobView::of_program(name),
+        };
+        let job = match found {
             Ok(job) => job,
             Err(why) => {
                 eprintln!("gasnet_info: {why}");
