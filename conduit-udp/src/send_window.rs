@@ -17,7 +17,7 @@ use crate::sys::{DatagramSlices, SEND_BATCH};
 use crate::wire::{widen, Header, ImplicitFields, Sack, ACK_NOW, HEADER_BYTES};
 pub use datagram::Body;
 use datagram::{Datagram, DatagramState};
-use gasnet_conduit::{Cookie, JobRank};
+use gasnet_conduit::{connections, Cookie, JobRank};
 pub use loss::AckOutcome;
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -277,8 +277,10 @@ impl SendWindow {
             }
             send(&all[..batch.indices.len()])
         };
+        let mut again = 0;
         for index in batch.indices.clone().take(sent) {
             let datagram = &mut self.datagrams[index];
+            again += usize::from(datagram.transmissions > 0);
             self.transmissions += 1;
             datagram.state = DatagramState::Sent(context.now);
             datagram.last_transmission = self.transmissions;
@@ -287,6 +289,9 @@ impl SendWindow {
             self.in_flight_bytes += datagram.body.len();
             self.queued_bytes -= datagram.body.len();
             self.queued -= 1;
+        }
+        if again > 0 {
+            connections::retransmit(again);
         }
         sent
     }

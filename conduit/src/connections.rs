@@ -1,5 +1,6 @@
 //! Connections of this process, for `gasnet_info --attach`: conduits that connect peers note here
-//! when a connection begins, and when it is up. [`show`] gives the memory that tools read.
+//! when a connection begins, and when it is up, and those that repair losses what they send again.
+//! [`show`] gives the memory that tools read.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
@@ -18,6 +19,8 @@ pub struct ConnectionWords {
     pub peer: AtomicU32,
     /// Its begin, in nanoseconds of the monotonic clock; 0: none is being made.
     pub since: AtomicU64,
+    /// Datagrams that were sent again.
+    pub retransmissions: AtomicU64,
 }
 
 impl ConnectionWords {
@@ -27,6 +30,7 @@ impl ConnectionWords {
             up: AtomicU32::new(0),
             peer: AtomicU32::new(0),
             since: AtomicU64::new(0),
+            retransmissions: AtomicU64::new(0),
         }
     }
 }
@@ -70,6 +74,14 @@ pub fn count() {
     }
 }
 
+/// Counts datagrams that are sent again.
+#[cold]
+pub fn retransmit(datagrams: usize) {
+    if let Some(words) = WORDS.get() {
+        words.retransmissions.fetch_add(datagrams as u64, Ordering::Relaxed);
+    }
+}
+
 fn change(edit: impl FnOnce(&mut Vec<(JobRank, u64)>)) {
     let Some(words) = WORDS.get() else { return };
     let mut making = lock(&MAKING);
@@ -102,6 +114,11 @@ mod tests {
         assert_eq!(shown().map(|(peer, _)| peer), Some(1));
         end(JobRank(1));
         count();
-        assert_eq!((shown(), SHOWN.up.load(Ordering::Relaxed)), (None, 1));
+        retransmit(3);
+        let counts = (
+            SHOWN.up.load(Ordering::Relaxed),
+            SHOWN.retransmissions.load(Ordering::Relaxed),
+        );
+        assert_eq!((shown(), counts), (None, (1, 3)));
     }
 }

@@ -22,7 +22,7 @@ use gasnet_conduit::connections::ConnectionWords;
 use gasnet_sys::padded::{Padded, LINE};
 
 /// Version of the control block up to the counters, for tools of another libgasnet.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Lanes of a rank. Threads above that number share the last one, where counts may be lost and the
 /// state is that of the thread that wrote last.
 pub const LANES: usize = 32;
@@ -345,13 +345,13 @@ mod tests {
         assert_eq!(lane, [0, 8, 40, 64, 88, 192, 256]);
         let rank = [
             offset_of!(RankCounters, connections),
-            offset_of!(ConnectionWords, since),
+            offset_of!(ConnectionWords, retransmissions),
             offset_of!(RankCounters, lanes),
             offset_of!(RankCounters, traffic),
         ];
         assert_eq!(
             (rank, size_of::<Traffic>(), VERSION),
-            ([24, 8, LINE, LINE + 256 * LANES], 192, 4)
+            ([24, 16, LINE, LINE + 256 * LANES], 192, 5)
         );
     }
 

@@ -115,6 +115,8 @@ pub struct RankView {
     pub segment_bytes: u64,
     /// Connections of its conduit that are up.
     pub connections: u32,
+    /// Datagrams that its conduit has sent again.
+    pub retransmissions: u64,
     /// The peer to which it has been making a connection for longest, and since when.
     pub connecting: Option<(u32, u64)>,
     /// Bytes that its memory objects take, by use. Others share some.
@@ -199,6 +201,7 @@ fn view(control: &ControlBlock, rank: u32) -> Option<RankView> {
         exchange_since: counters.exchange_since.load(Ordering::Relaxed),
         segment_bytes: counters.segment_bytes.load(Ordering::Relaxed),
         connections: connections.up.load(Ordering::Relaxed),
+        retransmissions: connections.retransmissions.load(Ordering::Relaxed),
         connecting: (since != 0).then(|| (connections.peer.load(Ordering::Relaxed), since)),
         memory: memory(pid),
         threads,

@@ -289,6 +289,7 @@ fn as_json(now: &Sample, states: &[State], earlier: &Sample) -> String {
             ("polls_per_second", now.poll_rate(earlier, rank).to_string()),
             ("segment_bytes", rank.segment_bytes.to_string()),
             ("connections", rank.connections.to_string()),
+            ("retransmissions", rank.retransmissions.to_string()),
             (
                 "connecting",
                 rank.connecting.map_or("null".into(), |to| connecting(now, to)),

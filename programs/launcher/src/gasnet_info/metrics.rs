@@ -80,6 +80,8 @@ pub fn of(now: &Sample, states: &[State]) -> String {
     all.add("segment_bytes", "gauge", "Size of the attached segment.", segment);
     let connections = |_, rank: &RankView| vec![(String::new(), u64::from(rank.connections))];
     all.add("connections", "gauge", "Connections that are up.", connections);
+    let again = |_, rank: &RankView| vec![(String::new(), rank.retransmissions)];
+    all.add("retransmissions_total", "counter", "Datagrams sent again.", again);
     let help = "Seconds for which a connection has been made, of the oldest one.";
     all.add("connecting_seconds", "gauge", help, |_, rank| {
         let series = |(peer, since): (u32, u64)| {

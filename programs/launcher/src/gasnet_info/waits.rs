@@ -457,6 +457,7 @@ mod tests {
             exchange_since: 0,
             segment_bytes: 0,
             connections: 0,
+            retransmissions: 0,
             connecting: None,
             memory: vec![],
             threads,
