@@ -22,6 +22,7 @@ use gasnet_conduit::{Class, JobRank};
 use gasnet_job::counters::{Wait, WaitWord};
 use gasnet_job::Job;
 use gasnet_sys::atomic::Mutex;
+use gasnet_sys::process::pid;
 
 /// The reason for a wait.
 #[derive(Clone, Copy, Debug)]
@@ -245,8 +246,9 @@ impl Watch {
     fn report(&self, waits_for: &str) {
         let _held = gasnet_sys::float::hold();
         print_line(format_args!(
-            "*** STALL ({Label}): no progress for {:.1} s. Waits for {waits_for}",
-            self.waited.get().as_secs_f64()
+            "*** STALL ({Label}): no progress for {:.1} s. Waits for {waits_for}. Other ranks: gasnet_info --attach {}",
+            self.waited.get().as_secs_f64(),
+            pid()
         ));
         gasnet_tools::backtrace::print_if_enabled(2);
     }

@@ -161,34 +161,36 @@ static void frozen_rank(void) {
 #define BY_ITSELF SHORTLY " GASNET_UDP_THREAD=0"
 /* A network with a barrier of its own does not know who is missing. */
 #define OF_BARRIER "(waits for (member 1 \\()?rank 1|a barrier of the network has not ended)"
+#define OTHERS "\\. Other ranks: gasnet_info --attach \\d+\\n"
 #define RESUMED ".*STALL \\(proc 0\\): resumed after [0-9.]+ s"
 const misuse_case_t misuse_cases[] = {
     {"stall-barrier", "any", 2, SHORTLY,
      "=STALL \\(proc 0\\): no progress for \\d+\\.\\d s. Waits for an event \\(1 collective outstanding\\); "
-     ".*" OF_BARRIER ".*team_barrier::barrier is in progress\\n" RESUMED,
+     ".*" OF_BARRIER ".*team_barrier::barrier is in progress" OTHERS RESUMED,
      stall_barrier},
     {"stall-named-barrier", "any", 2, SHORTLY,
-     "=Waits for gasnet_barrier_wait: the barrier \\(number 1\\): rank 1 has not entered it\\n" RESUMED, stall_named},
+     "=Waits for gasnet_barrier_wait: the barrier \\(number 1\\): rank 1 has not entered it" OTHERS RESUMED,
+     stall_named},
     {"stall-array", "any", 2, SHORTLY,
      "=Waits for all of 3 events; .*" OF_BARRIER ".*team_barrier::barrier is in progress.*\\n" RESUMED, stall_all},
-    {"stall-blockuntil", "any", 2, SHORTLY, "=Waits for a condition of the client \\(GASNET_BLOCKUNTIL\\)\\n" RESUMED,
-     stall_blockuntil},
+    {"stall-blockuntil", "any", 2, SHORTLY,
+     "=Waits for a condition of the client \\(GASNET_BLOCKUNTIL\\)" OTHERS RESUMED, stall_blockuntil},
     {"stall-collective", "any", 2, SHORTLY,
      "=Waits for an event \\(1 collective outstanding\\); .*collective .*waits for (member 1 \\()?rank 1.*is in "
      "progress" RESUMED,
      stall_collective},
     {"stall-team", "any", 2, SHORTLY,
-     "=Waits for a blocking collective \\(gather::\\S*\\); .*waits for (member 1 \\()?rank 1\\)?\\n" RESUMED,
+     "=Waits for a blocking collective \\(gather::\\S*\\); .*waits for (member 1 \\()?rank 1\\)?" OTHERS RESUMED,
      stall_team},
     {"stall-room", "any", 2, BY_ITSELF,
-     "=Waits for space for a request to rank 1, which has not handled earlier messages: does it poll\\?\\n" RESUMED,
+     "=Waits for space for a request to rank 1, which has not handled earlier messages: does it poll\\?" OTHERS RESUMED,
      stall_room},
     {"stall-put", "any", 2, BY_ITSELF,
-     "=(Waits for an event \\(1 put outstanding\\); a put to rank 1: 5000 of 5000 bytes outstanding\\n" RESUMED
+     "=(Waits for an event \\(1 put outstanding\\); a put to rank 1: 5000 of 5000 bytes outstanding" OTHERS RESUMED
      ")|STALL not possible",
      stall_put},
     {"stall-exit", "any", 2, SHORTLY " GASNET_EXITTIMEOUT=100",
-     "=Waits for the end of the job: rank 1 has not called gasnet_exit\\n", stall_exit},
+     "=Waits for the end of the job: rank 1 has not called gasnet_exit" OTHERS, stall_exit},
     {"stall-backtrace", "any", 2, SHORTLY " GASNET_BACKTRACE=1 GASNET_BACKTRACE_TYPE=EXECINFO",
      "=STALL.*Backtrace by EXECINFO" RESUMED, stall_barrier},
     {"stall-not-stopped", "any", 2, "GASNET_STALL_TIMEOUT=2", "=^(?!.*STALL).*went on", stopped},
