@@ -6,6 +6,7 @@ communicate has at most LIMIT bytes. Prints each that has more, and exits with 1
 import re
 import subprocess
 import sys
+import tempfile
 
 LIMIT = 2048
 # A message of QsNet has 2 KiB, and is assembled on the stack (docs/elan.md).
@@ -38,24 +39,52 @@ def limit(name):
     return LIMIT_OF_ELAN if "gasnet_conduit_elan::" in name else LIMIT
 
 
+# Instructions that enlarge a frame, as bytes, with the place of their operand: `sub $…,%rsp`, and
+# `lea -…(%rsp),%r11`, with which a large frame begins, whose pages a loop then probes.
+SUBTRACTS = re.compile(rb"\x48(?:\x81\xec(....)|\x83\xec(.))", re.DOTALL)
+PROBES = re.compile(rb"\x4c\x8d\x9c\x24(....)", re.DOTALL)
+PAGE = 4096
+
+
+def size(code):
+    """Bytes of the frame of a function. Looks for the instructions without disassembling, which
+    takes minutes for a library; other bytes hardly look like them."""
+    ends = [int.from_bytes(far, "little", signed=True) for far in PROBES.findall(code)]
+    probed = sum(-end for end in ends if end < 0)
+    steps = [int.from_bytes(far or near, "little", signed=True) for far, near in SUBTRACTS.findall(code)]
+    return probed + sum(step for step in steps if step > 0 and not (probed and step == PAGE))
+
+
+def output(*words):
+    """The output of a command, in bytes."""
+    return subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout
+
+
 def frames(archive):
-    """(function, bytes) of all functions: the amounts that they subtract from the stack pointer, in
-    steps of a page where large frames are probed."""
-    words = ["objdump", "-d", "-C", "--no-show-raw-insn", archive]
-    text = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout
-    name, size, probed = None, 0, False
-    for line in text.splitlines():
-        if start := re.match(r"[0-9a-f]+ <(.*)>:$", line):
-            if name:
-                yield name, size
-            name, size, probed = start[1], 0, False
-        elif probe := re.search(r"\blea +-0x([0-9a-f]+)\(%rsp\),%r11", line):
-            size, probed = size + int(probe[1], 16), True
-        elif step := re.search(r"\bsub +\$0x([0-9a-f]+),%rsp", line):
-            # The loop over the pages of a large frame, which the probe has counted.
-            size += 0 if probed and step[1] == "1000" else int(step[1], 16)
-    if name:
-        yield name, size
+    """(function, bytes) of the functions with large frames in an archive of one object."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(output("ar", "p", archive))
+        file.flush()
+        sections = re.findall(r"^ *\[ *(\d+)\] \S+ +\w+ +[0-9a-f]+ ([0-9a-f]+) ", listed("-S", file.name), re.M)
+        symbols = re.findall(r"^ *\d+: ([0-9a-f]+) +(\S+) FUNC +\w+ +\w+ +(\d+) (\S+)$", listed("-s", file.name), re.M)
+        file.seek(0)
+        data = file.read()
+    starts = {index: int(offset, 16) for index, offset in sections}
+    sizes = {}
+    for value, length, index, name in symbols:
+        start = starts[index] + int(value, 16)
+        sizes[name] = size(data[start : start + int(length, 0)])
+    large = [name for name, bytes_of in sizes.items() if bytes_of > LIMIT]
+    plain = output("c++filt", *large).decode().splitlines() if large else []
+    # Without hashes, as one reads them.
+    return [
+        (re.sub(r"::h[0-9a-f]{16}$|\[[0-9a-f]{16}\]", "", name), sizes[symbol]) for name, symbol in zip(plain, large)
+    ]
+
+
+def listed(option, path):
+    """What readelf lists of a file."""
+    return output("readelf", "-W", option, path).decode()
 
 
 def main():
