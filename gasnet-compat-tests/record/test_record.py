@@ -299,6 +299,9 @@ def test_damaged_files(recorder):
         recorder.replay("t-%", status=2, patterns=[message])
     os.unlink(path)
     recorder.replay("t-%", status=2, patterns=["cannot open .*t-1"])
+    os.mkfifo(path)
+    recorder.replay("t-%", status=2, patterns=["t-1 is not a file"])
+    os.unlink(path)
     for options, message in (["--speed", "x"], "a number is expected"), (["--jiter"], "an unknown option"):
         recorder.replay("t-%", *options, status=2, patterns=[message])
 

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { HEADER = 4096, RECORD = 16, VERSION = 2, CUT = 1, WORD = 8, MOST_RANKS = 0xffff, MOST_POLLS = 1 << 30 };
 enum { CAPACITY = 4, WRITTEN }; /* words of the header */
@@ -242,12 +243,14 @@ struct recording *load(const char *pattern, unsigned rank) {
     struct recording *r = allocate(1, sizeof *r);
     char name[4096];
     uint64_t capacity, written;
+    struct stat about;
     FILE *file;
     if (pattern == NULL) {
         free(r);
         return modelled(rank);
     }
     file_name(name, sizeof name, pattern, rank);
+    if (stat(name, &about) == 0 && !S_ISREG(about.st_mode)) wrong("%s is not a file", name);
     file = fopen(name, "rb");
     if (file == NULL) wrong("cannot open %s: %s", name, strerror(errno));
     read_header(r, name, file, &capacity, &written);

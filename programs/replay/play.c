@@ -348,6 +348,9 @@ int play(const char *pattern, struct model *model, const struct options *wanted,
         repetition++;
         failed = replay_once();
     }
+    if (me == 0 && np < plan.ranks && plan.series_count > PRIMORDIAL + 1)
+        printf("gasnet_replay: on fewer ranks than recorded, %u teams and all collectives were left out\n",
+               plan.series_count - PRIMORDIAL - 1);
     if (me == 0 && failed > 0) fprintf(stderr, "gasnet_replay: replay %llu failed\n", (unsigned long long)repetition);
     if (me == 0 && failed == 0)
         printf("gasnet_replay: replayed %llu times on %u ranks: %u recorded ranks%s\n", (unsigned long long)repetition,
