@@ -21,6 +21,8 @@ static const char usage[] =
     "  --jitter SEED      pause at random, too\n"
     "  --repeat N         replay so many times (1)\n"
     "  --until-fail       replay until one fails\n"
+    "  --lock             the threads of a rank make their calls under one lock; a thread keeps it until it must wait\n"
+    "  --unmap            payloads lie in memory that is mapped for the call and unmapped after it\n"
     "  --no-check         leave payloads unverified: for programs whose Longs and puts overwrite each other\n"
     "  --limit SECONDS    time without progress until a replay fails (60)\n"
     "  --reduce NAME      write a recording that is as small as it can be while its replay, with the other options, "
@@ -103,7 +105,7 @@ static void show(const char *pattern) {
 /* The launcher's command, and behind it this program with its options. */
 static char **child_command(char **launcher, int count, const struct options *o, const char *to) {
     static char texts[4][40], program[4096], recording[4096];
-    char **words = allocate((size_t)count + 16, sizeof *words);
+    char **words = allocate((size_t)count + 18, sizeof *words);
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     int used = 0;
     if (length < 0) invalid("cannot find this program", strerror(errno));
@@ -116,6 +118,8 @@ static char **child_command(char **launcher, int count, const struct options *o,
     words[used++] = program;
     for (int i = 0; i < 4; i++) words[used++] = texts[i];
     if (!o->is_checked) words[used++] = "--no-check";
+    if (o->is_locked) words[used++] = "--lock";
+    if (o->is_unmapped) words[used++] = "--unmap";
     if (o->is_until_fail) words[used++] = "--until-fail";
     words[used] = recording;
     return words;
@@ -128,6 +132,8 @@ int main(int argc, char **argv) {
         REPEAT,
         UNTIL_FAIL,
         NO_CHECK,
+        LOCK,
+        UNMAP,
         LIMIT,
         REDUCE,
         RUN_LIMIT,
@@ -145,6 +151,8 @@ int main(int argc, char **argv) {
         {"repeat", required_argument, NULL, REPEAT},
         {"until-fail", no_argument, NULL, UNTIL_FAIL},
         {"no-check", no_argument, NULL, NO_CHECK},
+        {"lock", no_argument, NULL, LOCK},
+        {"unmap", no_argument, NULL, UNMAP},
         {"limit", required_argument, NULL, LIMIT},
         {"reduce", required_argument, NULL, REDUCE},
         {"run-limit", required_argument, NULL, RUN_LIMIT},
@@ -158,7 +166,7 @@ int main(int argc, char **argv) {
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
-    struct options options = {1, 0, 1, 0, 1, LIMIT_SECONDS};
+    struct options options = {1, 0, 1, 0, 1, 0, 0, LIMIT_SECONDS};
     struct model model = {NULL, 0, 1, CALLS};
     const char *to = NULL, *from = NULL;
     double run_limit = 0;
@@ -175,6 +183,8 @@ int main(int argc, char **argv) {
             case REPEAT: options.repeat = (unsigned long)number(optarg, 1); break;
             case UNTIL_FAIL: options.is_until_fail = 1; break;
             case NO_CHECK: options.is_checked = 0; break;
+            case LOCK: options.is_locked = 1; break;
+            case UNMAP: options.is_unmapped = 1; break;
             case LIMIT: options.limit = number(optarg, 1); break;
             case REDUCE: to = optarg; break;
             case RUN_LIMIT: run_limit = number(optarg, 1); break;
@@ -193,6 +203,7 @@ int main(int argc, char **argv) {
     if (model.ranks > MOST_MODELLED) invalid("a model has at most 1000 ranks", NULL);
     if (model.name == NULL && optind >= argc) invalid("the name of a recording is missing", NULL);
     if (model.name == NULL) from = argv[optind++];
+    else model_options(&model, &options);
     if (model.name != NULL && (shows || compares || to != NULL)) {
         if (model.ranks == 0) model.ranks = RANKS;
         make_model(&model);

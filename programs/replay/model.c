@@ -6,7 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS = 4, SHORTS = 130, MEDIUMS = 134, LONGS = 138, SHORT_REPLY = 142, MEDIUM_REPLY, MOST_STEP_NS = 4000 };
+enum {
+    BURST = 30 /* batches in one */,
+    SLOTS = 4,
+    SHORTS = 130,
+    MEDIUMS = 134,
+    LONGS = 138,
+    SHORT_REPLY = 142,
+    MEDIUM_REPLY,
+    MOST_STEP_NS = 4000
+};
 static const uint8_t arguments[] = {1, 4, 8, 12};
 
 /* Percentages: of legion and upcxx from recordings (docs/recording.md). */
@@ -19,10 +28,11 @@ static const struct style {
     unsigned batch;                              /* most calls of a thread in a row */
     unsigned calls;                              /* of all ranks between two barriers */
     size_t medium, large;                        /* bytes at most: of a Medium; of a Long, put or get */
+    int locked, unmapped;                        /* see struct options */
 } styles[] = {
-    {"legion", 4, 60, 28, 8, 2, 2, 2, 95, 15, 12, 5000, 2048, 65536},
-    {"upcxx", 2, 0, 62, 0, 15, 15, 0, 0, 45, 12, 400, 512, 65536},
-    {"chapel", 8, 15, 25, 0, 25, 30, 80, 0, 30, 4, 3000, 512, 16384},
+    {"legion", 4, 60, 28, 8, 2, 2, 2, 95, 15, 12, 5000, 2048, 65536, 1, 1},
+    {"upcxx", 2, 0, 62, 0, 15, 15, 0, 0, 45, 12, 400, 512, 65536, 0, 1},
+    {"chapel", 8, 15, 25, 0, 25, 30, 80, 0, 30, 4, 3000, 512, 16384, 0, 0},
 };
 static const struct style *style;
 static uint64_t chance;
@@ -44,9 +54,11 @@ static struct simulated {
         unsigned pending, started; /* operations */
     } * threads;
 } * all;
-static uint64_t now; /* nanoseconds */
+static uint64_t now;                 /* nanoseconds */
+static unsigned only_peer = NO_PEER; /* of a burst */
 
 static unsigned below(size_t limit) { return (unsigned)(next_random(&chance) >> 11) % (unsigned)limit; }
+static unsigned next_peer(void) { return only_peer != NO_PEER ? only_peer : below(ranks); }
 static int is_one_of(unsigned hundredths) { return below(100) < hundredths; }
 /* As many small as large ones. */
 static size_t size_up_to(size_t most) {
@@ -116,7 +128,7 @@ static void run_handlers(unsigned rank, unsigned thread, unsigned most) {
 }
 
 static void request(unsigned rank, unsigned thread, int kind) {
-    unsigned variant = below(4), slot = 0, number = 0, peer = below(ranks);
+    unsigned variant = below(4), slot = 0, number = 0, peer = next_peer();
     size_t bytes = kind == REQUEST_SHORT ? 0 : size_up_to(kind == REQUEST_MEDIUM ? style->medium : style->large);
     struct record *r;
     if (kind == REQUEST_LONG) {
@@ -142,7 +154,7 @@ static void one_sided(unsigned rank, unsigned thread, int blocking, int nb) {
         if (*pending == SLOTS) append(rank, thread, WAIT, NO_PEER, 0)->code = EVENT;
         else ++*pending;
     }
-    r = append(rank, thread, is_nb ? nb : blocking, below(ranks), size_up_to(style->large));
+    r = append(rank, thread, is_nb ? nb : blocking, next_peer(), size_up_to(style->large));
     r->offset = place(rank, thread, slot);
 }
 
@@ -156,7 +168,8 @@ static void call(unsigned rank, unsigned thread) {
     else append(rank, thread, ATOMIC_NBI, below(ranks), 8)->code = (uint8_t)below(16);
 }
 
-/* Some ranks pause, some do not poll for a while, and the others go on. */
+/* Some ranks pause, some do not poll for a while, some send a burst to one rank, and the others go
+ * on. */
 static void step(void) {
     unsigned rank = below(ranks), thread = below(style->threads), left = 1 + below(style->batch);
     struct simulated *s = &all[rank];
@@ -166,7 +179,12 @@ static void step(void) {
     if (below(300) == 0) s->deaf = now + 1000 * below(3000);
     if (now >= s->deaf) run_handlers(rank, thread, 1 + below(2 * style->batch));
     if (below(4) == 0) return;
+    if (below(200) == 0) {
+        only_peer = below(ranks);
+        left = style->batch * BURST;
+    }
     while (left-- > 0) call(rank, thread);
+    only_peer = NO_PEER;
 }
 
 static void barrier(uint64_t number) {
@@ -175,13 +193,20 @@ static void barrier(uint64_t number) {
     for (rank = 0; rank < ranks; rank++) append(rank, 0, BARRIER_DONE, NO_PEER, number);
 }
 
-void make_model(const struct model *model) {
-    size_t i, made, next;
-    uint64_t barriers = 0;
+void model_options(const struct model *model, struct options *options) {
+    size_t i;
     for (i = 0; i < sizeof styles / sizeof *styles; i++) {
         if (strcmp(styles[i].name, model->name) == 0) style = &styles[i];
     }
     if (style == NULL) wrong("there is no model '%s'; there are legion, upcxx and chapel", model->name);
+    options->is_locked |= style->locked;
+    options->is_unmapped |= style->unmapped;
+}
+
+/* After model_options. */
+void make_model(const struct model *model) {
+    size_t i, made, next;
+    uint64_t barriers = 0;
     ranks = model->ranks;
     chance = model->seed * 2 + 1;
     all = allocate(ranks, sizeof *all);

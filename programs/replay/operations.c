@@ -1,8 +1,10 @@
 /* The calls of a replay, with contents that name their message and are verified at the target. */
 #include "play.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { ATOMICS = 4096, WORDS = ATOMICS / 8, PAGE = 65536, READ_BACK = 8, HANDLER_PAUSE_US = 50 };
 
@@ -23,11 +25,20 @@ static int is_outside(unsigned rank, const char *address) {
     return address >= slot_of(rank) + rounded(ATOMICS + plan.data);
 }
 
-/* One buffer for requests and puts, and one for replies, which a blocked request may send. */
-static char *buffer(int is_for_reply) {
+/* One buffer for requests and puts, and one for replies, which a blocked request may send; or
+ * memory of its own (--unmap), which `give_back` unmaps, and other calls get again. */
+static char *buffer(int is_for_reply, size_t bytes) {
     static __thread char *buffers[2];
+    if (options.is_unmapped) {
+        char *mapped = mmap(NULL, bytes + 8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (mapped == MAP_FAILED) wrong("cannot map %zu bytes: %s", bytes, strerror(errno));
+        return mapped;
+    }
     if (buffers[is_for_reply] == NULL) buffers[is_for_reply] = allocate(plan.most + 8, 1);
     return buffers[is_for_reply];
+}
+static void give_back(void *buffer, size_t bytes) {
+    if (options.is_unmapped) munmap(buffer, bytes + 8);
 }
 
 /* `token` is NULL for a request. */
@@ -50,7 +61,7 @@ static void send_recorded(struct rank *rank, const struct record *r, gex_Token_t
                       : m.kind == REQUEST_LONG ? gex_AM_MaxRequestLong(tm, m.target, GEX_EVENT_NOW, 0, m.arguments)
                                                : gex_AM_MaxRequestMedium(tm, m.target, GEX_EVENT_NOW, 0, m.arguments);
         m.bytes = r->bytes < most ? r->bytes : most;
-        m.payload = buffer(way);
+        m.payload = buffer(way, m.bytes);
         fill(m.payload, m.bytes, stamp(source, way, h, number));
         if (m.kind == REQUEST_LONG) m.to = address_of(r->peer, r);
     }
@@ -59,6 +70,7 @@ static void send_recorded(struct rank *rank, const struct record *r, gex_Token_t
         if (!m.flags) wrong("the library refuses a %s", name_of(m.kind));
         gasnet_AMPoll();
     }
+    if (m.payload != NULL) give_back(m.payload, m.bytes);
 }
 
 static void check_payload(struct channel *c, unsigned source, unsigned target, int way, int h, const char *payload,
@@ -158,7 +170,7 @@ void finish(struct thread *t, int what) {
 
 static void put(struct thread *t, const struct record *r) {
     gex_Rank_t target = job_rank(r->peer);
-    char *to = address_of(r->peer, r), *from = buffer(0);
+    char *to = address_of(r->peer, r), *from = buffer(0, r->bytes);
     /* As if by a reply handler; the thread tells its puts from those of others. */
     uint64_t seed = stamp(t->rank->recording->rank, 1, HANDLERS - 1, 0) | (uint64_t)t->number << 32 | ++t->puts, value;
     fill(from, r->bytes, seed);
@@ -176,6 +188,7 @@ static void put(struct thread *t, const struct record *r) {
             break;
         default: gex_RMA_PutBlocking(tm, target, to, from, r->bytes, 0); read_back(t, r, seed);
     }
+    give_back(from, r->bytes);
 }
 
 static void get(struct thread *t, const struct record *r) {
@@ -185,7 +198,11 @@ static void get(struct thread *t, const struct record *r) {
         case GET_NB: add_pending(t, gex_RMA_GetNB(tm, t->sink, target, from, r->bytes, 0), NULL, 0); break;
         case GET_NBI: gex_RMA_GetNBI(tm, t->sink, target, from, r->bytes, 0); break;
         case GET_VAL: gex_RMA_GetBlockingVal(tm, target, from, r->bytes, 0); break;
-        default: gex_RMA_GetBlocking(tm, t->sink, target, from, r->bytes, 0);
+        default: {
+            char *to = buffer(0, r->bytes);
+            gex_RMA_GetBlocking(tm, to, target, from, r->bytes, 0);
+            give_back(to, r->bytes);
+        }
     }
 }
 

@@ -95,8 +95,21 @@ static int has_happened(struct thread *t, const struct record *r) {
     return is_released();
 }
 
+/* The lock of a rank (--lock). A thread that waits for it does not poll; one that holds it waits
+ * for nobody but in a call, which polls. */
+static void lock_rank(struct thread *t) {
+    if (!options.is_locked || t->holds) return;
+    pthread_mutex_lock(&t->rank->lock);
+    t->holds = 1;
+}
+static void unlock_rank(struct thread *t) {
+    if (t->holds) pthread_mutex_unlock(&t->rank->lock);
+    t->holds = 0;
+}
+
 static void await(struct thread *t, const struct record *r) {
     if (has_happened(t, r)) return;
+    unlock_rank(t);
     __atomic_store_n(&t->awaits, r, __ATOMIC_RELAXED);
     GASNET_BLOCKUNTIL(has_happened(t, r));
     __atomic_store_n(&t->awaits, NULL, __ATOMIC_RELAXED);
@@ -109,6 +122,7 @@ static void enter(struct thread *t, const struct record *r) {
     struct series *series = &plan.series[r->number];
     uint32_t before = place_of(r) - 1, *entered = &t->rank->entered[r->number];
     if (!is_common(series, place_of(r))) return;
+    unlock_rank(t);
     while (before > 0 && !is_common(series, before)) before--;
     GASNET_BLOCKUNTIL((test_collectives(t), __atomic_load_n(entered, __ATOMIC_ACQUIRE) >= before || is_released()));
     pthread_mutex_lock(&barrier_lock);
@@ -135,6 +149,7 @@ static void pause_before(struct thread *t, const struct record *r) {
     if (options.speed > 0) {
         uint64_t at = began + (uint64_t)((double)(r->at - plan.first_at) / 1000 / options.speed), now;
         while ((now = now_us()) < at) {
+            unlock_rank(t);
             advance();
             if (r->polls > 0) gasnet_AMPoll();
             else if (at - now > 100) usleep(at - now > 10000 ? 10000 : (unsigned)(at - now) - 50);
@@ -156,14 +171,19 @@ static void make_calls(struct thread *t) {
         if (!is_run(r->kind) || r->peer != recording->rank) last_other = last;
         if (is_marker(r->kind) || (is_send(r->kind) && is_reply(r->kind))) continue;
         t->at = i;
+        pause_before(t, r);
         for (; t->cursor < before; t->cursor++) {
             if (is_marker(recording->records[t->cursor].kind)) await(t, &recording->records[t->cursor]);
         }
-        pause_before(t, r);
-        if (is_start(r->kind)) enter(t, r);
-        else perform(t, r);
+        if (is_start(r->kind)) {
+            enter(t, r);
+        } else {
+            lock_rank(t);
+            perform(t, r);
+        }
         advance();
     }
+    unlock_rank(t);
     finish(t, ALL);
     finish(t, IMPLICIT);
 }
@@ -312,6 +332,7 @@ static void setup(void) {
         struct rank *local = plan.local[rank];
         if (local == NULL) continue;
         locals++;
+        pthread_mutex_init(&local->lock, NULL);
         for (i = 0; i < local->threads; i++, used++) {
             threads[used].rank = local;
             threads[used].number = i;

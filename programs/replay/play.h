@@ -30,7 +30,7 @@ struct thread {
     uint64_t random;
     size_t at, cursor;           /* records: under way; up to which all has happened */
     const struct record *awaits; /* NULL: it is in the call, or has finished */
-    int has_finished;
+    int has_finished, holds;     /* the lock of its rank */
     struct pending *pending;
     size_t first, count, room; /* of `pending` */
     struct open open[MOST_OPEN];

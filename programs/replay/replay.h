@@ -7,6 +7,7 @@
 #include <gasnet_ratomic.h>
 #include <gasnetex.h>
 
+#include <pthread.h>
 #include <stdio.h>
 
 /* Kinds of records. */
@@ -105,6 +106,17 @@ void *allocate(size_t count, size_t size);                                      
  * were recorded. Runs without a message come first: the beginning of the source is missing. */
 uint32_t first_run(uint32_t ran, uint32_t sent);
 
+/* The options of a replay. */
+struct options {
+    double speed; /* 0: without pauses */
+    unsigned long jitter;
+    unsigned long repeat;
+    int is_until_fail, is_checked;
+    int is_locked;   /* the threads of a rank call under one lock */
+    int is_unmapped; /* payloads lie in memory that is unmapped after the call */
+    double limit;    /* seconds without progress, and for a run of a reduction */
+};
+
 /* model.c */
 struct model {
     const char *name; /* NULL: none */
@@ -112,6 +124,7 @@ struct model {
     uint64_t seed;
     size_t calls;
 };
+void model_options(const struct model *model, struct options *options); /* those of a runtime of its kind */
 void make_model(const struct model *model);
 struct recording *modelled(unsigned rank); /* a copy */
 
@@ -132,6 +145,7 @@ struct rank {
     counts *sent;      /* by target: in the recording until the plan is made, then in the replay */
     uint32_t *entered; /* last place, by series */
     uint64_t atomics;  /* on this rank's memory, in one replay */
+    pthread_mutex_t lock;
 };
 /* Barriers of GASNet-1, or barriers and collectives of a team, in the order in which members begin
  * them. Places are counted from 1. */
@@ -190,13 +204,6 @@ void arrived(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t ranks)
 
 /* play.c */
 extern gex_TM_t tm;
-struct options {
-    double speed; /* 0: without pauses */
-    unsigned long jitter;
-    unsigned long repeat;
-    int is_until_fail, is_checked;
-    double limit; /* seconds without progress, and for a run of a reduction */
-};
 int play(const char *pattern, struct model *model, const struct options *options, int *argc, char ***argv);
 
 /* compare.c: compares the checksums of messages and of the runs of handlers. Returns the exit
