@@ -119,7 +119,8 @@ def test_event(stuck):
     """A collective that a rank has not begun, and an event."""
     stuck.reports(
         "event",
-        rf"ranks 0, 2 have waited {AGE}( to {AGE})? for an event \(a collective\); rank 1 has not begun as many collectives",
+        rf"ranks 0, 2 have waited {AGE}( to {AGE})? for an event \(a collective\); rank 1 has not begun as many "
+        "collectives",
         rf"rank 1 has not polled for {AGE}",
     )
 

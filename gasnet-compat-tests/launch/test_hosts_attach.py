@@ -12,7 +12,10 @@ import pytest
 from bed import ANY, TIMEOUT, Wrong, blocks, inside
 
 AGE = r"\d+(\.\d)? (s|min)"
-LATE = rf"ranks 0, 2-4 have waited {AGE}( to {AGE})? for an event \(a collective\); rank 1 has not begun as many collectives"
+LATE = (
+    rf"ranks 0, 2-4 have waited {AGE}( to {AGE})? for an event \(a collective\); "
+    "rank 1 has not begun as many collectives"
+)
 
 
 class View:

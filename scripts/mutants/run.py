@@ -6,7 +6,8 @@ A definition, scripts/mutants/NAME.txt, has the lines `why:`, `file:` and `test:
 behind `--- find` and `--- replace`. The sources are copied to $BUILD/mutants/tree and built there.
 Every named test must pass on the unchanged copy. Then each defect is applied, the library is built
 again, and its test must fail or run out of time. Each defect prints one line: PASS when it was
-caught. With --check, only compares the definitions with the sources.
+caught. With a line `replay:`, a replay by gasnet_replay must catch the defect as well, and be
+reduced to a few operations. With --check, only compares the definitions with the sources.
 
 MUTANTS names the definitions to try. MUTANTS=cargo runs cargo-mutants in the copy instead."""
 
@@ -25,6 +26,8 @@ WORK = os.path.join(os.environ["BUILD"], "mutants")
 TREE = os.path.join(WORK, "tree")
 PROGRAM = os.path.join(WORK, "program")
 CC = shlex.split(os.environ.get("CC") or "cc")
+# Seconds for a reduction, and operations of a replay that are few enough to read.
+REDUCTION, FEW = 900, 100
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(ROOT, "gasnet-compat-tests", "support"))
@@ -89,16 +92,21 @@ class ProgramTest:
         maxsize = options.pop("maxsize", "" if self.conduit == "smp" else "1")
         if options:
             raise BrokenError(f"unknown words in test: {options}")
-        self.source = f"{tree}/gasnet-compat-tests/{self.name}.c"
-        if not os.path.exists(self.source):
-            raise BrokenError(f"there is no {self.name}.c in gasnet-compat-tests")
-        directives = jobs.directives(self.source)
+        self.sources = self.find_sources(tree)
+        directives = jobs.directives(self.sources[0])
         defaults = dict(word.split("=", 1) for word in directives.get("ENV", "").split())
         if maxsize:
             defaults["GASNET_SUPERNODE_MAXSIZE"] = maxsize
         self.environment = {**defaults, **self.environment}
         self.devices = jobs.wants_stand_ins(directives)
         self.library = (self.conduit, self.flavour)
+
+    def find_sources(self, tree):
+        """The files of the program."""
+        source = f"{tree}/gasnet-compat-tests/{self.name}.c"
+        if not os.path.exists(source):
+            raise BrokenError(f"there is no {self.name}.c in gasnet-compat-tests")
+        return [source]
 
     def build(self):
         """Builds headers, library and program: the static library as Cargo makes it."""
@@ -114,7 +122,7 @@ class ProgramTest:
         marker = f"{WORK}/marker.o"
         command([*CC, *flags, "-DGASNETI_BUILDING_LIBRARY=1", "-c", "libraries/marker/marker.c", "-o", marker])
         libraries = [f"{WORK}/cargo/debug/libgasnet_conduit_any.a", "-lpthread", "-ldl", "-lm"]
-        command([*CC, *flags, self.source, marker, *libraries, "-o", PROGRAM])
+        command([*CC, *flags, *self.sources, marker, *libraries, "-o", PROGRAM])
 
     def run(self, timeout):
         """Returns None if the job did as expected, else the failure, and the seconds."""
@@ -136,6 +144,26 @@ class ProgramTest:
         return problem, result.seconds
 
 
+class ReplayTest(ProgramTest):
+    """A model of gasnet_replay, and `key=value` words as of a program."""
+
+    def __init__(self, words, tree):
+        super().__init__(["replay", *words[1:]], tree)
+        self.arguments = ["--limit", "3", "--model", words[0], *self.arguments]
+
+    def find_sources(self, tree):
+        """The files of gasnet_replay."""
+        return sorted(glob.glob(f"{tree}/programs/replay/*.c"))
+
+    def reduce(self):
+        """Returns how many operations of the model still fail, None without an answer."""
+        start = ["sh", "-c", 'export GASNET_PSHM_NODES="$1" && shift && exec "$@"', "sh", "%n"]
+        words = ["--reduce", f"{WORK}/reduced-%", *self.arguments, "--ranks", self.ranks, "--", *start]
+        result = jobs.run([PROGRAM, *words], REDUCTION, self.environment, unprivileged=False)
+        found = re.search(r"(\d+) of \d+ operations are in", result.output)
+        return int(found[1]) if found else None
+
+
 def ending(status):
     """Words for a status: 128 + signal number if a signal ended the process."""
     if status is None:
@@ -152,8 +180,8 @@ class Mutant:
         self.name = os.path.splitext(os.path.basename(path))[0]
         self.find, separator, self.replace = body.partition("\n--- replace\n")
         self.replace = self.replace.removesuffix("\n")
-        fields = dict(re.findall(r"^(why|file|test):\s*(.*?)\s*$", head, re.M))
-        if not separator or set(fields) != {"why", "file", "test"}:
+        fields = dict(re.findall(r"^(why|file|test|replay):\s*(.*?)\s*$", head, re.M))
+        if not separator or not {"why", "file", "test"} <= set(fields):
             raise BrokenError("a definition has why:, file:, test:, --- find and --- replace")
         hits = []
         for source in sorted(glob.glob(f"{tree}/{fields['file']}")):
@@ -161,20 +189,23 @@ class Mutant:
                 hits += [source] * file.read().count(self.find)
         if len(hits) != 1:
             raise BrokenError(f"the search text occurs {len(hits)} times in {fields['file']}, not once")
-        self.path, self.line = hits[0], fields["test"]
-        words = shlex.split(self.line)
-        self.test = RustTest(words) if words[0] in ("unit", "test") else ProgramTest(words, tree)
+        self.path = hits[0]
+        words = shlex.split(fields["test"])
+        test = RustTest(words) if words[0] in ("unit", "test") else ProgramTest(words, tree)
+        self.tests = {fields["test"]: test}
+        if "replay" in fields:
+            self.tests[f"replay {fields['replay']}"] = ReplayTest(shlex.split(fields["replay"]), tree)
 
-    def try_out(self, timeout):
+    def try_out(self, test, timeout):
         """Applies the defect, builds, reverts it, and runs the test."""
         with open(self.path) as file:
             original = file.read()
         try:
             write(self.path, original.replace(self.find, self.replace))
-            self.test.build()
+            test.build()
         finally:
             write(self.path, original)
-        return self.test.run(timeout)
+        return test.run(timeout)
 
 
 def write(path, text):
@@ -238,19 +269,26 @@ def read(chosen, tree):
     return mutants, broken
 
 
-def judge(mutant, limits):
-    """Tries one mutant and prints the outcome. Returns whether it was caught."""
-    limit = limits.get(mutant.line)
+def judge(mutant, line, limit):
+    """Tries a mutant with one of its tests and prints the outcome. Returns whether it was caught,
+    and by a replay with few operations."""
+    test = mutant.tests[line]
     try:
-        problem, seconds = mutant.try_out(limit) if limit else (None, 0)
+        problem, seconds = mutant.try_out(test, limit) if limit else (None, 0)
     except BrokenError as error:
         print(f"FAIL mutant-{mutant.name} {error}", flush=True)
         return False
+    if problem and isinstance(test, ReplayTest):
+        left = test.reduce()
+        if left not in range(1, FEW):
+            print(f"FAIL mutant-{mutant.name} is reduced to {left} operations: {line}", flush=True)
+            return False
+        problem += f"; {left} operations are left"
     if problem:
-        print(f"PASS mutant-{mutant.name} caught by {mutant.line} ({problem}; {seconds:.1f} s)", flush=True)
+        print(f"PASS mutant-{mutant.name} caught by {line} ({problem}; {seconds:.1f} s)", flush=True)
     else:
         reason = "survived" if limit else "its test fails without it"
-        print(f"FAIL mutant-{mutant.name} {reason}: {mutant.line}", flush=True)
+        print(f"FAIL mutant-{mutant.name} {reason}: {line}", flush=True)
     return bool(problem)
 
 
@@ -280,21 +318,22 @@ def main():
         return cargo_mutants()
     mutants, broken = read(chosen, TREE)
     # Consecutive mutants of the same library need fewer builds.
-    mutants.sort(key=lambda mutant: (mutant.test.library, mutant.name))
+    pairs = [(mutant, line) for mutant in mutants for line in mutant.tests]
+    pairs.sort(key=lambda pair: (pair[0].tests[pair[1]].library, pair[0].name))
     limits = {}
-    for mutant in mutants:
-        if mutant.line in limits:
+    for mutant, line in pairs:
+        if line in limits:
             continue
         try:
-            mutant.test.build()
-            problem, seconds = mutant.test.run(150)
+            mutant.tests[line].build()
+            problem, seconds = mutant.tests[line].run(150)
         except BrokenError as error:
             problem, seconds = error, 0
-        limits[mutant.line] = None if problem else min(60.0, max(15.0, 4 * seconds))
+        limits[line] = None if problem else min(60.0, max(15.0, 4 * seconds))
         if problem:
-            print(f"FAIL unchanged: {mutant.line}: {problem}", flush=True)
-    caught = sum(judge(mutant, limits) for mutant in mutants)
-    count = len(mutants) + broken
+            print(f"FAIL unchanged: {line}: {problem}", flush=True)
+    caught = sum(judge(mutant, line, limits[line]) for mutant, line in pairs)
+    count = len(pairs) + broken
     print(f"{'PASS' if caught == count else 'FAIL'} mutants: {caught} of {count} caught")
     return int(caught < count or count == 0)
 
