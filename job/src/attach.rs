@@ -70,11 +70,12 @@ impl JobView {
     /// The only job on this host of which a rank runs the program with this name, as far as this
     /// user may see them. The error is a message.
     pub fn of_program(name: &str) -> Result<Self, String> {
+        // The words as it was started, which a link or an interpreter has, too.
         let runs = |pid: &Pid| {
-            let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
-            // A program that was built anew has lost its name.
-            let program = program.file_name().unwrap_or_default().to_string_lossy();
-            program.strip_suffix(" (deleted)").unwrap_or(&program) == name
+            let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let names = words.split(|&byte| byte == 0).take(2);
+            let mut names = names.filter_map(|word| word.rsplit(|&byte| byte == b'/').next());
+            names.any(|program| program == name.as_bytes())
         };
         let mut jobs: Vec<(Pid, Self)> = Vec::new();
         for pid in processes().filter(runs) {

@@ -54,6 +54,9 @@ pub struct State {
 /// Polls that found something this recently count as success: twice the step of the coarse clock.
 const RECENTLY: u64 = 2_000_000_000;
 
+/// Waits that may be those of a cycle last this long.
+const LONG: u64 = 1_000_000_000;
+
 impl Sample {
     /// Ranks of hosts that were asked, and have not answered.
     pub fn silent(&self) -> Vec<u32> {
@@ -160,10 +163,12 @@ impl Sample {
         (u128::from(polls_since(earlier, view)) * 1_000_000_000 / u128::from(ns)) as u64
     }
 
-    /// Cycles of waits, each from its lowest rank on.
+    /// Cycles of waits that have lasted for a while, each from its lowest rank on. Ranks that serve
+    /// each other while they wait are shorter in one.
     pub fn cycles(&self, states: &[State]) -> Vec<Vec<u32>> {
         let mut edges: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for state in states {
+        let is_long = |state: &&State| state.age.is_none_or(|age| age >= LONG);
+        for state in states.iter().filter(is_long) {
             let from = edges.entry(self.reading.ranks[state.rank].rank).or_default();
             from.extend(self.waited_for(state));
         }
@@ -522,6 +527,9 @@ mod tests {
             ]
         );
         assert_eq!(cycles, [vec![4, 5]]);
+        let mut soon = sample(now.reading.ranks.clone());
+        soon.reading.at = 10_900_000_000;
+        assert_eq!(reported(&soon, &soon).1, Vec::<Vec<u32>>::new());
     }
 
     #[test]
