@@ -10,6 +10,7 @@
 
 enum { HEADER = 4096, RECORD = 16, VERSION = 2, CUT = 1, WORD = 8, MOST_RANKS = 0xffff, MOST_POLLS = 1 << 30 };
 enum { CAPACITY = 4, WRITTEN }; /* words of the header */
+#define MOST_BYTES ((uint64_t)1 << 56)
 enum { UNIT_NS = 16, MOST_GAP = 0xffff, PIECE = 12, OTHER_THREADS = 255 };
 
 int wants_contents;
@@ -122,6 +123,16 @@ static void read_header(struct recording *r, const char *name, FILE *file, uint6
     r->is_cut = (number_at(r->header, 20) & CUT) || *written > *capacity;
 }
 
+/* Whether a barrier or collective has a number that memory has room for, and an operation a place
+ * that an address can name. */
+static int has_place(const struct record *r) {
+    int is_barrier =
+        r->kind == BARRIER_NOTIFY || r->kind == BARRIER_WAIT || r->kind == BARRIER_START || r->kind == BARRIER_DONE;
+    if (is_barrier || r->kind == COLL_START || r->kind == COLL_DONE)
+        return place_of(r) > 0 && place_of(r) <= 1u << 30 && !(is_barrier && bytes_of(r) > 0);
+    return is_of_team(r) || (r->bytes <= MOST_BYTES && r->offset <= MOST_BYTES);
+}
+
 static void damaged(const char *name, uint64_t number) {
     wrong("%s is damaged: record %llu is not valid", name, (unsigned long long)number);
 }
@@ -213,6 +224,7 @@ static void read_records(struct recording *r, const char *name, FILE *file, uint
         record->number = (uint32_t)r->count;
         record->bytes = (words[1] & 0xffffffff) | (wide[record->thread] & 0xffffffff) << 32;
         record->offset = words[1] >> 32 | (wide[record->thread] >> 32) << 32;
+        if (!has_place(record)) damaged(name, number);
         record->polls = (uint32_t)(polls[record->thread] < MOST_POLLS ? polls[record->thread] : MOST_POLLS);
         polls[record->thread] = wide[record->thread] = 0;
         record->has_checksum = has_checksum[record->thread];
