@@ -17,7 +17,7 @@ import pytest
 pytestmark = pytest.mark.flavours("release")
 RANKS, ROUNDS, BLOCKS = 3, 20, 3
 HEADER, RECORD = 4096, 16
-PUT, REQUEST_SHORT, RAN_REQUEST_SHORT, TIME, NO_PEER = 8, 31, 37, 254, 65535
+PUT, BARRIER, REQUEST_SHORT, RAN_REQUEST_SHORT, TIME, NO_PEER = 8, 23, 31, 37, 254, 65535
 NETWORK = {"GASNET_SUPERNODE_MAXSIZE": "1"}
 REPLAYED = r"replayed \d+ times on {} ranks: {} recorded ranks"
 
@@ -292,6 +292,7 @@ def test_damaged_files(recorder):
         (changed(32, struct.pack("=Q", 3)), "header is not valid"),
         (changed(24, struct.pack("=I", 2)), "is the recording of rank 2"),
         (changed(HEADER + 32, b"\xc8"), "record 2 is not valid"),
+        (changed(HEADER + 32, struct.pack("=4B2HQ", BARRIER, 0, 0, 0, NO_PEER, 0, 0)), "record 2 is not valid"),
     ]
     for contents, message in cases:
         with open(path, "wb") as file:
@@ -344,6 +345,11 @@ def test_runs_of_a_reduction(recorder):
     words = Path(recorder.path("begun")).read_text(encoding="utf-8").split()
     assert "--speed=3" in words and "--until-fail" in words, words
     os.unlink(recorder.path("begun"))
+    # What fails by itself is no replay that fails; %n may be a part of a word.
+    launcher = ["--", "sh", "-c", 'echo "$0" >ranks; exit 1', "-n%n"]
+    recorder.shop.expect([*command, recorder.path("t-%"), *launcher], 2, "fails without any operation")
+    assert Path(recorder.path("ranks")).read_text(encoding="utf-8") == f"-n{RANKS}\n"
+    launcher = ["--", "sh", "-c", script, "%n"]
 
     def interrupt(process):
         deadline = time.monotonic() + 60

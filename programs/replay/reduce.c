@@ -182,10 +182,21 @@ static unsigned number_ranks(const unsigned char *kept, uint16_t *numbers) {
     return count;
 }
 
+static void remove_files(const char *pattern, unsigned from) {
+    unsigned rank;
+    for (rank = from; rank < ranks; rank++) {
+        char name[4200];
+        file_name(name, sizeof name, pattern, rank);
+        unlink(name);
+    }
+}
+
+/* Writes the recordings of a selection, and removes those of ranks that it no longer has. */
 static unsigned store_selection(const char *pattern, const unsigned char *kept) {
     uint16_t *numbers = allocate(ranks, sizeof *numbers);
     unsigned rank, count = number_ranks(kept, numbers);
     size_t i;
+    remove_files(pattern, count);
     for (rank = 0; rank < ranks; rank++) {
         struct recording part = *all[rank];
         if (numbers[rank] == NO_PEER) continue;
@@ -206,13 +217,22 @@ static unsigned store_selection(const char *pattern, const unsigned char *kept) 
     return count;
 }
 
-static void remove_tries(void) {
-    unsigned rank;
-    for (rank = 0; rank < ranks; rank++) {
-        char name[4200];
-        file_name(name, sizeof name, try_pattern, rank);
-        unlink(name);
+static void remove_tries(void) { remove_files(try_pattern, 0); }
+
+/* A word of the command, with the number of ranks in the place of %n. */
+static char *with_number(const char *word, const char *number) {
+    size_t used = 0, length = strlen(number);
+    char *result = allocate(strlen(word) * (length + 1) + 1, 1);
+    for (; *word != '\0'; word++) {
+        if (word[0] == '%' && word[1] == 'n') {
+            memcpy(result + used, number, length);
+            used += length;
+            word++;
+        } else {
+            result[used++] = *word;
+        }
     }
+    return result;
 }
 
 static void interrupt(int signal) { interrupted = signal; }
@@ -226,13 +246,15 @@ static int run_command(unsigned count) {
     int i, status;
     pid_t child;
     snprintf(number, sizeof number, "%u", count);
-    for (i = 0; command[i] != NULL; i++) words[i] = strcmp(command[i], "%n") == 0 ? number : command[i];
-    words[i] = NULL;
     fflush(NULL);
     child = fork();
     if (child < 0) wrong("cannot create a process: %s", strerror(errno));
     if (child == 0) {
         setpgid(0, 0);
+        /* The last word is the recording, whose name may have %n. */
+        for (i = 0; command[i] != NULL; i++)
+            words[i] = command[i + 1] != NULL ? with_number(command[i], number) : command[i];
+        words[i] = NULL;
         execvp(words[0], words);
         fprintf(stderr, "gasnet_replay: cannot run %s: %s\n", words[0], strerror(errno));
         _exit(2);
@@ -258,15 +280,20 @@ static size_t count_kept(const unsigned char *kept) {
     return count;
 }
 
+/* Runs the command with a selection, and returns its status and number of ranks. */
+static int try_selection(const unsigned char *kept, unsigned *count) {
+    int status;
+    *count = store_selection(try_pattern, kept);
+    status = run_command(*count);
+    if (status != 2) return status;
+    remove_tries();
+    wrong("the replay cannot run; its message precedes");
+}
+
 /* Whether the replay of a selection fails. If so, it is kept. */
 static int fails(const unsigned char *kept) {
-    unsigned count = store_selection(try_pattern, kept);
-    int status = run_command(count);
-    if (status == 2) {
-        remove_tries();
-        wrong("the replay cannot run; its message precedes");
-    }
-    if (status == 0) return 0;
+    unsigned count;
+    if (try_selection(kept, &count) == 0) return 0;
     memcpy(keep, kept, units);
     store_selection(target_pattern, keep);
     printf("gasnet_replay: %zu operations of %u ranks fail\n", count_kept(keep), count);
@@ -308,7 +335,7 @@ static void shrink(int kind, size_t groups) {
 }
 
 int reduce(const char *from, const char *to, char **launcher, double limit, int does_not_end) {
-    unsigned rank;
+    unsigned rank, count;
     size_t before;
     ranks = count_ranks(from);
     all = allocate(ranks, sizeof *all);
@@ -325,6 +352,10 @@ int reduce(const char *from, const char *to, char **launcher, double limit, int 
     order = in_order();
     keep = allocate(units, 1);
     memset(keep, 1, units);
+    if (!is_endless && try_selection(allocate(units, 1), &count) != 0) {
+        remove_tries();
+        wrong("the command fails without any operation, too: can it start jobs?");
+    }
     if (!fails(keep)) {
         remove_tries();
         wrong("the replay does not fail");
