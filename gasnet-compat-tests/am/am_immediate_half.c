@@ -46,6 +46,8 @@ int main(int argc, char **argv) {
     if (me == 0) {
         static char fill[FILL];
         int refused = 0;
+        do gex_RMA_GetBlocking(tm, &result, 1, go + 1, sizeof result, 0);
+        while (result == 0);
         PHASE("filling"); /* no buffer for rank 1, which is outside GASNet */
         while (refused < REFUSALS)
             refused += gex_AM_RequestMedium0(tm, 1, fill_index, fill, FILL, GEX_EVENT_NOW, GEX_FLAG_IMMEDIATE) != 0;
@@ -56,6 +58,7 @@ int main(int argc, char **argv) {
         barrier();
     } else {
         PHASE("outside GASNet");
+        ATOMIC_SET(go + 1, 1);
         while (ATOMIC_GET(go) == 0) usleep(1000);
         REQUIRE(mprotect(mine + HALF, HALF, PROT_READ | PROT_WRITE) == 0);
         if (*go == 2) CHECK_PATTERN(mine, BYTES, 4);
