@@ -138,7 +138,12 @@ def test_limit_of_processes(shop, fine, root):
 @pytest.mark.parametrize("options", ["size=4k", "size=64m", "size=64m,ro", "size=4k,mode=000"])
 def test_dev_shm(shop, fine, mounts, options):
     script = f'mount -t tmpfs -o {options} tmpfs /dev/shm || exit 90; exec "$@"'
-    endings.expect(shop, 0, "^fine: 4", [*mounts, script, "sh", *as_nobody(fine)], 4)
+    command, without = [*mounts, script, "sh", *as_nobody(fine)], None
+    if shop.conduit == "ucx" and options != "size=64m":
+        # UCX keeps queues there, unless a variable says that it does without.
+        endings.expect(shop, "bad", r"UCX_TLS=\^posix", command, 4)
+        without = {"UCX_TLS": "^posix"}
+    endings.expect(shop, 0, "^fine: 4", command, 4, without)
 
 
 def test_no_dev_shm(shop, fine, mounts):

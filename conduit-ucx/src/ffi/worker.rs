@@ -230,7 +230,10 @@ impl Worker {
         let mut raw = ptr::null_mut();
         // SAFETY: a live context, parameters with these fields, and room for the result.
         let made = Status::check(unsafe { (library.worker_create)(context.raw, &raw const parameters, &raw mut raw) });
-        made.map_err(|why| why.of("ucp_worker_create"))?;
+        made.map_err(|why| {
+            let why = why.of("ucp_worker_create");
+            format!("{why}. Where UCX cannot use /dev/shm, UCX_TLS=^posix does without")
+        })?;
         let mut worker = Self {
             raw,
             context,
