@@ -20,7 +20,7 @@ use gasnet_tools::process::{print_line, Label};
 use crate::event::{Event, Op};
 use gasnet_conduit::{Class, JobRank};
 use gasnet_job::counters::{Wait, WaitWord};
-use gasnet_job::Job;
+use gasnet_job::{waits, Job};
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::process::pid;
 
@@ -179,6 +179,9 @@ impl Watch {
     /// The wait has ended or made progress: restarts the clock.
     pub fn progress(&self) {
         if self.state.get() == State::Reported {
+            if let Some(job) = gasnet_job::current() {
+                job.end_report();
+            }
             let _held = gasnet_sys::float::hold();
             print_line(format_args!(
                 "*** STALL ({Label}): resumed after {:.1} s",
@@ -243,7 +246,11 @@ impl Watch {
         }
     }
 
+    /// Prints what this rank waits for. One rank of the host adds the waits of all.
     fn report(&self, waits_for: &str) {
+        let all = gasnet_job::current()
+            .filter(|job| job.begin_report())
+            .map(waits::of_this_job);
         let _held = gasnet_sys::float::hold();
         print_line(format_args!(
             "*** STALL ({Label}): no progress for {:.1} s. Waits for {waits_for}. Other ranks: gasnet_info --attach {}",
@@ -251,6 +258,9 @@ impl Watch {
             pid()
         ));
         gasnet_tools::backtrace::print_if_enabled(2);
+        for line in all.into_iter().flatten() {
+            print_line(format_args!("*** STALL ({Label}): {line}"));
+        }
     }
 }
 

@@ -166,7 +166,9 @@ static void frozen_rank(void) {
 const misuse_case_t misuse_cases[] = {
     {"stall-barrier", "any", 2, SHORTLY,
      "=STALL \\(proc 0\\): no progress for \\d+\\.\\d s. Waits for an event \\(1 collective outstanding\\); "
-     ".*" OF_BARRIER ".*team_barrier::barrier is in progress" OTHERS RESUMED,
+     ".*" OF_BARRIER ".*team_barrier::barrier is in progress" OTHERS
+     ".*STALL \\(proc 0\\): rank 0 has waited [0-9.]+ s for an event \\(a collective\\); rank 1 has not begun as many "
+     "collectives\\n" RESUMED,
      stall_barrier},
     {"stall-named-barrier", "any", 2, SHORTLY,
      "=Waits for gasnet_barrier_wait: the barrier \\(number 1\\): rank 1 has not entered it" OTHERS RESUMED,

@@ -15,6 +15,7 @@ use std::time::Duration;
 use super::control_block::{ControlBlock, Unreadable};
 use super::counters::VERSION;
 use super::host::CONTROL_NAME;
+use super::job::Job;
 use super::tree::message::{frame_length, AgentMessage, LENGTH_BYTES};
 use super::view::{ranks_here, RankView};
 use gasnet_sys::clock::monotonic_ns;
@@ -45,6 +46,14 @@ pub struct JobView {
 }
 
 impl JobView {
+    /// This process's job.
+    pub fn own(job: &Job) -> Self {
+        Self {
+            control: job.control,
+            object: (0, 0),
+        }
+    }
+
     /// The job of a process: a rank, a node agent, or a launcher process above those. The error is
     /// a message.
     pub fn of(pid: Pid) -> Result<Self, String> {

@@ -99,6 +99,8 @@ struct Header {
     barrier: Barrier,
     /// Incremented by the node agent while the job ends.
     beats: AtomicU32,
+    /// One above the rank that reports what all ranks of the host wait for; 0: none does.
+    reporter: AtomicU32,
     host_words: Padded<[AtomicU64; 2]>,
     /// The IPv6 form of this host's address, its high half first; 0: unknown.
     address: [AtomicU64; 2],
@@ -234,6 +236,11 @@ impl ControlBlock {
     /// where there is none.
     pub fn answers(&self) -> &'static AtomicU64 {
         &self.header().identity.answers
+    }
+
+    /// The rank of this host that reports a stall of all.
+    pub fn reporter(&self) -> &'static AtomicU32 {
+        &self.header().reporter
     }
 
     /// The word behind [`ControlBlock::phase`], for a check that costs one load.

@@ -224,6 +224,26 @@ impl Job {
         !self.ranks_where(stopped).is_empty()
     }
 
+    /// Claims to be the rank that reports the stall of this host, until [`Job::end_report`].
+    /// Returns false where another one does.
+    pub fn begin_report(&self) -> bool {
+        let mine = self.rank() + 1;
+        let claimed = self
+            .control
+            .reporter()
+            .compare_exchange(0, mine, Ordering::Relaxed, Ordering::Relaxed);
+        claimed.is_ok()
+    }
+
+    /// This rank gets on, and reports no more.
+    pub fn end_report(&self) {
+        let mine = self.rank() + 1;
+        let _ = self
+            .control
+            .reporter()
+            .compare_exchange(mine, 0, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
     /// The options of the job.
     pub fn options(&self) -> &StartOptions {
         &self.options

@@ -49,6 +49,7 @@ mod stand_in;
 mod start_method;
 mod tree;
 pub mod view;
+pub mod waits;
 
 use std::sync::atomic::Ordering;
 

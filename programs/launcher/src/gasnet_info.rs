@@ -28,9 +28,6 @@ mod picture;
 mod processors;
 #[path = "gasnet_info/providers.rs"]
 mod providers;
-#[path = "gasnet_info/waits.rs"]
-mod waits;
-
 use attach::Form;
 use gasnet_conduit::config::report;
 use gasnet_conduit::config::{Config, Origin, Variable, TABLE};

@@ -9,11 +9,11 @@ use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::waits::{named, seconds, Doing, Sample, State};
 use crate::{json, metrics, picture};
 use gasnet_job::attach::JobView;
 use gasnet_job::counters::{group_shift, words, Wait, KINDS, ONE_SIDED};
 use gasnet_job::view::{RankView, ThreadView, TrafficView};
+use gasnet_job::waits::{named, path, seconds, Doing, Sample, State};
 
 /// Time between two readings, by which ranks that poll differ from those that do not.
 const STEP: Duration = Duration::from_millis(100);
@@ -120,10 +120,10 @@ impl Request {
                 return ExitCode::FAILURE;
             }
         };
-        let mut earlier = read(&job);
+        let mut earlier = Sample::read(&job);
         sleep(STEP);
         loop {
-            let now = read(&job);
+            let now = Sample::read(&job);
             let states = now.states(&earlier);
             let text = match form {
                 Form::Text => as_text(&now, &states, &earlier),
@@ -140,13 +140,6 @@ impl Request {
             }
             earlier = now;
         }
-    }
-}
-
-fn read(job: &JobView) -> Sample {
-    Sample {
-        size: job.size(),
-        reading: job.read(),
     }
 }
 
@@ -263,12 +256,6 @@ fn as_text(now: &Sample, states: &[State], earlier: &Sample) -> String {
         let _ = writeln!(out, "  rank {from} -> rank {to}: {count}");
     }
     out + "\n"
-}
-
-/// `rank 0 -> rank 2 -> rank 0`.
-pub fn path(cycle: &[u32]) -> String {
-    let ranks = cycle.iter().chain(cycle.first()).map(|rank| format!("rank {rank}"));
-    ranks.collect::<Vec<_>>().join(" -> ")
 }
 
 fn as_json(now: &Sample, states: &[State], earlier: &Sample) -> String {

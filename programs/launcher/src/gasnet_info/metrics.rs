@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::attach::{group, reason, total, word, SAMPLE_NAMES, TRAFFIC};
-use crate::waits::{Sample, State};
 use gasnet_job::counters::Wait;
 use gasnet_job::view::{PeerView, RankView, ThreadView};
+use gasnet_job::waits::{Sample, State};
 
 /// The series of a metric for one rank: labels beside `rank` and `host`, and a value.
 type Series = Vec<(String, u64)>;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::attach::{path, share, total, word};
+use crate::attach::{share, total, word};
 use crate::json;
 use crate::page::{self, cell, strings};
-use crate::waits::{seconds, Sample, State};
 use gasnet_job::counters::{group_shift, words};
 use gasnet_job::view::PeerView;
+use gasnet_job::waits::{path, seconds, Sample, State};
 
 /// Titles of the table of ranks.
 const COLUMNS: &str = "rank host pid state since sent received polls/s handlers waits";

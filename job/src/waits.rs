@@ -1,33 +1,61 @@
-//! The waits of a job: what each rank does, in words, and who waits for whom in cycles.
+//! The waits of a job: what each rank does, in words, and who waits for whom in cycles. For tools,
+//! and for the stall watchdog.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use super::attach::{JobView, Reading};
+use super::counters::{group_shift, words, HandlerWord, Wait, WaitWord, COLLECTIVE, WORK};
+use super::job::Job;
+use super::view::{Process, RankView, ThreadView};
 use gasnet_conduit::Class;
-use gasnet_job::attach::Reading;
-use gasnet_job::counters::{group_shift, words, HandlerWord, Wait, WaitWord, COLLECTIVE, WORK};
-use gasnet_job::view::{Process, RankView, ThreadView};
 
 /// A reading of a job.
+#[derive(Debug)]
 pub struct Sample {
     /// Ranks in the job.
     pub size: u32,
+    /// The ranks that could be read.
     pub reading: Reading,
+}
+
+/// What the ranks of this process's job do, a line for each group of which the same is true, and
+/// the cycles. Of all hosts on the first one; this may take two seconds if one does not answer.
+pub fn of_this_job(job: &Job) -> Vec<String> {
+    let now = Sample::read(&JobView::own(job));
+    let states = now.states(&now);
+    let cycles = now
+        .cycles(&states)
+        .into_iter()
+        .map(|cycle| format!("CYCLE: {}", path(&cycle)));
+    now.descriptions(&states).into_iter().chain(cycles).collect()
+}
+
+/// `rank 0 -> rank 2 -> rank 0`.
+pub fn path(cycle: &[u32]) -> String {
+    let ranks = cycle.iter().chain(cycle.first()).map(|rank| format!("rank {rank}"));
+    ranks.collect::<Vec<_>>().join(" -> ")
 }
 
 /// A state of a rank or of one of its threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
+    /// Its process is gone.
     Ended,
+    /// By a signal or a debugger.
     Stopped,
+    /// Waits for a debugger.
     Frozen,
+    /// Has called exit.
     InExit,
     /// Runs, and does not count.
     Uncounted,
     /// Waits for other ranks in the start, or while segments are attached.
     Exchange,
+    /// Runs a handler of the client.
     Handles(Class, HandlerWord),
+    /// Waits outside handlers.
     Waits(WaitWord),
     /// Waits inside this handler.
     WaitsInHandler(Class, HandlerWord, WaitWord),
@@ -46,6 +74,7 @@ pub struct State {
     pub rank: usize,
     /// The thread, if the rank has several.
     pub thread: Option<u64>,
+    /// The state.
     pub doing: Doing,
     /// Nanoseconds for which it lasts, if they are known.
     pub age: Option<u64>,
@@ -58,6 +87,14 @@ const RECENTLY: u64 = 2_000_000_000;
 const LONG: u64 = 1_000_000_000;
 
 impl Sample {
+    /// Reads a job.
+    pub fn read(job: &JobView) -> Self {
+        Self {
+            size: job.size(),
+            reading: job.read(),
+        }
+    }
+
     /// Ranks of hosts that were asked, and have not answered.
     pub fn silent(&self) -> Vec<u32> {
         let mut seen = self.reading.ranks.iter().map(|rank| rank.rank).peekable();
@@ -430,7 +467,7 @@ fn shortest_cycle(edges: &BTreeMap<u32, Vec<u32>>, lowest: u32) -> Option<Vec<u3
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gasnet_job::view::{PeerView, TrafficView};
+    use crate::view::{PeerView, TrafficView};
 
     fn found(edges: &[(u32, &[u32])]) -> Vec<Vec<u32>> {
         cycles(&edges.iter().map(|(from, to)| (*from, to.to_vec())).collect())
