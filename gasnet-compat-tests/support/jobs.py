@@ -9,10 +9,12 @@ import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 import time
 import uuid
+from pathlib import Path
 
 import mpis
 
@@ -208,6 +210,12 @@ def kill_job(mark):
             except OSError:
                 pass
         time.sleep(0.05)
+
+
+def is_private(path):
+    """Whether other users cannot reach a file: that of a clone in root's home."""
+    folders = Path(path).resolve().parents if os.path.isabs(path) else ()
+    return any(not os.stat(folder).st_mode & stat.S_IXOTH for folder in folders)
 
 
 def run(command, timeout, environment=None, unprivileged=True, stdin=None):

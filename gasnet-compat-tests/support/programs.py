@@ -207,7 +207,9 @@ class Program(pytest.Item):
         starter = [*network, *(self.mpi.start(count) if self.mpi else [])]
         command = [*starter, *options.wrapper.split(), binary, *self.found.get("ARGS", "").split()]
         as_root = "ROOT" in self.found and matrix.chance("root", f"{self.nodeid} {count}", 4)
-        return jobs.run(command, timeout, environment, unprivileged=not as_root)
+        needed = [environment.get("GASNET_OFI_LIBRARY"), self.mpi and self.mpi.package and self.mpi.folder]
+        is_private = any(path and jobs.is_private(path) for path in needed)
+        return jobs.run(command, timeout, environment, unprivileged=not (as_root or is_private))
 
     def reportinfo(self):
         return self.path, None, self.name
