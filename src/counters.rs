@@ -161,10 +161,12 @@ impl Recorder {
     pub fn handles(&self, class: Class, category: AmCategory, bytes: u32, handler: HandlerWord) {
         let counts = self.with(JobRank(handler.source));
         add(&counts[words::RECEIVED.start + kind(class, category)], 1);
-        add(
-            &counts[words::RECEIVED_BYTES.start + payload(category)],
-            u64::from(bytes),
-        );
+        if category != AmCategory::Short {
+            add(
+                &counts[words::RECEIVED_BYTES.start + payload(category)],
+                u64::from(bytes),
+            );
+        }
         self.lane.handlers[class as usize].store(handler.encode(), Ordering::Relaxed);
         self.lane.handlers_since[class as usize].store(self.now(), Ordering::Relaxed);
     }
@@ -222,7 +224,7 @@ fn kind(class: Class, category: AmCategory) -> usize {
     class as usize * 3 + category as usize - 1
 }
 
-/// The place of a payload among the bytes; also of a Short, whose bytes are 0.
+/// The place of a payload among the bytes.
 #[inline(always)]
 fn payload(category: AmCategory) -> usize {
     usize::from(category == AmCategory::Long)
