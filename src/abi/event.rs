@@ -157,6 +157,18 @@ fn pass(events: &mut [Event]) -> (bool, bool) {
     (synced > 0 || open == 0, open == 0)
 }
 
+/// Polls, once at least, until a pass over the array ends the wait. The open event that the reason
+/// needs is looked for only if there is a wait.
+fn wait_array(what: &str, events: &mut [Event], reason: fn(usize, Event) -> Reason, is_over: fn((bool, bool)) -> bool) {
+    poll();
+    let mut done = is_over(pass(events));
+    let first = if done { Event::INVALID } else { first_open(events) };
+    wait(what, reason(events.len(), first), false, || {
+        done = done || is_over(pass(events));
+        done
+    });
+}
+
 /// Synchronises the complete events of an array. Returns 0 when there was one, or none was open.
 /// Never polls.
 ///
@@ -180,10 +192,7 @@ pub unsafe extern "C" fn gex_Event_WaitSome(events: *mut Event, count: usize, fl
     enter!("gex_Event_WaitSome", flags);
     // SAFETY: the caller's contract.
     let events = unsafe { array("gex_Event_WaitSome", events, count) };
-    poll();
-    wait("some", Reason::SomeEvent(count, first_open(events)), false, || {
-        pass(events).0
-    });
+    wait_array("some", events, Reason::SomeEvent, |(some, _)| some);
 }
 
 /// Synchronises the complete events of an array. Returns 0 when none is open. Never polls.
@@ -208,10 +217,7 @@ pub unsafe extern "C" fn gex_Event_WaitAll(events: *mut Event, count: usize, fla
     enter!("gex_Event_WaitAll", flags);
     // SAFETY: the caller's contract.
     let events = unsafe { array("gex_Event_WaitAll", events, count) };
-    poll();
-    wait("all", Reason::AllEvents(count, first_open(events)), false, || {
-        pass(events).1
-    });
+    wait_array("all", events, Reason::AllEvents, |(_, all)| all);
 }
 
 /// The leaf event of `root` for one category.
