@@ -303,8 +303,8 @@ impl Op {
         (self.pending[lane.word].load(Ordering::Relaxed) & lane.mask()) >> lane.shift
     }
 
-    /// What is outstanding of the categories in `mask`, for reports: the other side of it, if that
-    /// is one rank, and a bit for each category.
+    /// Reports the outstanding parts of the categories in `mask`: their other side, if that is one
+    /// rank, and a bit for each category.
     pub fn outstanding(&self, mask: usize) -> (Option<JobRank>, u8) {
         // A put for whose source its thread waits counts as a put, too.
         let named = 0..Category::Source as usize;

@@ -345,7 +345,7 @@ def test_runs_of_a_reduction(recorder):
     words = Path(recorder.path("begun")).read_text(encoding="utf-8").split()
     assert "--speed=3" in words and "--until-fail" in words, words
     os.unlink(recorder.path("begun"))
-    # What fails by itself is no replay that fails; %n may be a part of a word.
+    # A command that always fails is no replay that fails; %n may be a part of a word.
     launcher = ["--", "sh", "-c", 'echo "$0" >ranks; exit 1', "-n%n"]
     recorder.shop.expect([*command, recorder.path("t-%"), *launcher], 2, "fails without any operation")
     assert Path(recorder.path("ranks")).read_text(encoding="utf-8") == f"-n{RANKS}\n"

@@ -20,8 +20,8 @@ pub struct Sample {
     pub reading: Reading,
 }
 
-/// What the ranks of this process's job do, a line for each group of which the same is true, and
-/// the cycles. Of all hosts on the first one; this may take two seconds if one does not answer.
+/// The states of the ranks of this process's job, a line for each group of which the same is true,
+/// and the cycles. Of all hosts on the first one; this may take two seconds if one does not answer.
 pub fn of_this_job(job: &Job) -> Vec<String> {
     let now = Sample::read(&JobView::own(job));
     let states = now.states(&now);

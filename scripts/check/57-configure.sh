@@ -345,7 +345,7 @@ if [ "$SCOPE" = all ]; then
             --with-ofi-max-medium=8192 --with-ofi-num-completions=32 --with-ibv-physmem-max=7/16 \
             --with-aries-max-medium=+8000
     )
-    # What is built is a matter of other steps.
+    # Other steps test the optimised libraries.
     export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
     # Each of these runs in a subshell, and sets its variables for that only.
     # shellcheck disable=SC2030,SC2031
