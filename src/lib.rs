@@ -22,6 +22,7 @@ pub mod counters;
 pub mod diagnose;
 pub mod endpoint;
 pub mod event;
+pub mod event_array;
 pub mod flags;
 #[cfg(any(test, fuzzing))]
 mod fuzz;

@@ -3,7 +3,8 @@
 use std::ffi::c_int;
 
 use super::rma::root;
-use crate::event::{first_open, sync_array, Event, Op};
+use crate::event::{Event, Op};
+use crate::event_array::{first_open, sync_array};
 use crate::flags::{Flags, EC_GET, EC_LC, EC_PUT, EC_RMW, ERR_NOT_READY, OK};
 use crate::rules::{self, no_flags, not_in_handler, CHECKED};
 use crate::stall::Reason;
